@@ -1,0 +1,69 @@
+/* side_holdfast.c - holdfast as the measured side: one session a process, on
+ * a SQLite file, through the public header only and with its defaults. */
+#include "bench.h"
+
+#include <holdfast/holdfast.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct holdfast_thread {
+    hf_session *session;
+    hf_hold *hold;
+};
+
+void holdfast_url(char *ret, size_t cap, const char *dir)
+{
+    int n = snprintf(ret, cap, "sqlite:%s/locks.db", dir);
+
+    if (n < 0 || (size_t)n >= cap)
+        bench_die("the path '%s' is too long; set TMPDIR shorter", dir);
+}
+
+static void *holdfast_open_process(const char *dir)
+{
+    hf_session *s;
+    hf_error err;
+    char url[512];
+
+    holdfast_url(url, sizeof url, dir);
+    if (hf_open(&s, url, NULL, &err) != 0)
+        bench_die("holdfast: %s", err.text);
+    return s;
+}
+
+static void *holdfast_open_thread(void *process, int worker)
+{
+    struct holdfast_thread *t = calloc(1, sizeof *t);
+
+    (void)worker;
+    if (t == NULL)
+        bench_die("out of memory");
+    t->session = process;
+    return t;
+}
+
+static void holdfast_lock(void *thread, const char *key)
+{
+    struct holdfast_thread *t = thread;
+    hf_error err;
+
+    if (hf_lock(t->session, key, NULL, &t->hold, &err) != 0)
+        bench_die("holdfast: '%s': %s", key, err.text);
+}
+
+static void holdfast_unlock(void *thread, const char *key)
+{
+    struct holdfast_thread *t = thread;
+    hf_error err;
+
+    if (hf_release(t->hold, &err) != 0)
+        bench_die("holdfast: '%s': %s", key, err.text);
+}
+
+const struct side side_holdfast = {
+    .name = "holdfast",
+    .open_process = holdfast_open_process,
+    .open_thread = holdfast_open_thread,
+    .lock = holdfast_lock,
+    .unlock = holdfast_unlock,
+};

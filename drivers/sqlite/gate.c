@@ -1,0 +1,71 @@
+/* gate.c - whose turn it is to write.
+ *
+ * SQLite's own way to wait for the writer's turn is to sleep and try again,
+ * which starves: whoever just wrote is awake and takes the next turn too.  So
+ * all who want to write, threads and processes, draw a ticket in the side file
+ * and are served in order; each sleeps on the bell of its own ticket.
+ *
+ * The gate is courtesy, not truth: SQLite's write lock behind it is what keeps
+ * writers apart.  Therefore it may be left to time.  One who dies, is stopped,
+ * or gives up with a ticket in hand is passed over when nothing has moved for
+ * STALLED; one who was passed over walks in when he sees it.  An uncontended
+ * turn costs two atomic additions. */
+#include "store.h"
+
+#define STALLED HF_MS(20)
+
+static _Atomic uint32_t *bell_of(sq_map *map, uint32_t ticket)
+{
+    return &map->gate_bell[ticket % SQ_GATE_BELLS];
+}
+
+/* Serve the next after `seen`, unless somebody else did. */
+static void pass_on(sq_map *map, uint32_t seen)
+{
+    if (atomic_compare_exchange_strong(&map->gate_serving, &seen, seen + 1) &&
+        atomic_load(&map->gate_next) != seen + 1)
+        hf__sq_futex_bump(bell_of(map, seen + 1));
+}
+
+bool hf__sq_gate_enter(hf_store *s, hf_nsec deadline, uint32_t *ret_ticket)
+{
+    sq_map *map = s->map;
+    uint32_t ticket = atomic_fetch_add(&map->gate_next, 1);
+    uint32_t seen = atomic_load(&map->gate_serving), bell;
+    hf_nsec now, moved = 0;
+
+    *ret_ticket = ticket;
+    /* Signed: a ticket that was passed over lies behind. */
+    while ((int32_t)(ticket - seen) > 0) {
+        uint32_t before = seen;
+
+        /* The bell is read before the second look, so that a turn which
+         * comes in between is not slept through. */
+        bell = atomic_load(bell_of(map, ticket));
+        seen = atomic_load(&map->gate_serving);
+        if (seen != before)
+            continue;
+        now = hfd_now();
+        if (moved == 0)
+            moved = now;
+        if (now >= deadline || now - moved >= s->patience)
+            return false;
+        hf__sq_futex_wait(bell_of(map, ticket), bell,
+                          deadline - now < STALLED ? deadline - now : STALLED);
+        seen = atomic_load(&map->gate_serving);
+        now = hfd_now();
+        if (seen != before) {
+            moved = now;
+        } else if (now - moved >= STALLED) {
+            pass_on(map, seen);
+            seen = atomic_load(&map->gate_serving);
+            moved = now;
+        }
+    }
+    return true;
+}
+
+void hf__sq_gate_leave(hf_store *s, uint32_t ticket)
+{
+    pass_on(s->map, ticket);
+}

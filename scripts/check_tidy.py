@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""check_tidy.py BUILD [FILE...] - clang-tidy over the tree, a file per core.
+
+Takes the files from BUILD/compile_commands.json, so that each is read with the
+flags it is built with.  A file that was clean is not looked at again until it,
+a header or the list of checks changes: its fingerprint is kept in BUILD/tidy.
+"""
+
+import concurrent.futures
+import glob
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TIDY = "clang-tidy-14"
+# What clang does not know but gcc was told, and what is not about our code.
+EXTRA = ["--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-error"]
+
+
+def contents(name):
+    with open(name, "rb") as f:
+        return f.read()
+
+
+def common_fingerprint():
+    """Of everything that concerns every file."""
+    digest = hashlib.sha256(contents(os.path.join(ROOT, ".clang-tidy")))
+    digest.update(contents(os.path.abspath(__file__)))
+    for folder in ("include", "src", "drivers", "cli", "tests"):
+        for name in sorted(glob.glob(os.path.join(ROOT, folder, "**/*.h"),
+                                     recursive=True)):
+            digest.update(contents(name))
+    return digest.digest()
+
+
+def fingerprint(common, entry):
+    digest = hashlib.sha256(common + contents(entry["file"]))
+    digest.update(entry["command"].encode())
+    return digest.hexdigest()
+
+
+def tidy(build, entry, common):
+    """(file, output, clean)"""
+    mark = os.path.join(build, "tidy", fingerprint(common, entry))
+    name = os.path.relpath(entry["file"], ROOT)
+    if os.path.exists(mark):
+        return name, "", True
+    done = subprocess.run(
+        [TIDY, "--quiet", "-p", build] + EXTRA + [entry["file"]],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, check=False)
+    clean = done.returncode == 0
+    if clean:
+        with open(mark, "w"):
+            pass
+    errors = "" if clean else done.stderr
+    return name, done.stdout + errors, clean
+
+
+def main():
+    if len(sys.argv) < 2:
+        print("check_tidy.py: say which build folder")
+        return 2
+    build = os.path.abspath(sys.argv[1])
+    wanted = {os.path.abspath(n) for n in sys.argv[2:]}
+    with open(os.path.join(build, "compile_commands.json")) as f:
+        entries = {e["file"]: e for e in json.load(f)
+                   if e["file"].startswith(ROOT + os.sep)
+                   and (not wanted or e["file"] in wanted)}
+    os.makedirs(os.path.join(build, "tidy"), exist_ok=True)
+    common = common_fingerprint()
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, output, clean in pool.map(
+                lambda e: tidy(build, e, common), entries.values()):
+            if clean:
+                passed += 1
+                continue
+            failed += 1
+            print(output.rstrip())
+            print("FAIL %s: see above" % name)
+    print("%d passed, %d failed, 0 skipped" % (passed, failed))
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

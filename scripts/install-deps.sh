@@ -1,0 +1,121 @@
+#!/bin/sh
+# install-deps.sh SET... - put the Debian packages of a set on this machine.
+#
+#   build   what the library, the command and the SQLite store need
+#   check   the same, and what ./check runs
+#   fuzz    the same, and clang's fuzzer
+#
+# Looks for each tool itself, not for its package, so that a machine which has
+# its own cmake or compiler is left alone; says in one line what it installs
+# and is silent when nothing is missing.  No server is started by a package's
+# set-up: policy-rc.d says no while apt runs, and is put back as it was.
+# HF_APT_LOG names the file that gets apt's output; else it goes to stderr.
+set -u
+
+say() { printf 'holdfast: %s\n' "$1" >&2; }
+die() { say "$1"; exit 69; }
+
+missing=
+# need PACKAGE PROBE: a probe with a slash is a file, else a command.
+need()
+{
+    case $2 in
+    */*) [ -e "$2" ] && return ;;
+    *) command -v "$2" >/dev/null 2>&1 && return ;;
+    esac
+    missing="$missing $1"
+}
+
+need_build()
+{
+    # cc may be gcc or clang; libc6-dev comes with either only as a
+    # recommendation, so that it is asked for by itself.
+    need gcc cc
+    need libc6-dev /usr/include/stdlib.h
+    need cmake cmake
+    command -v make >/dev/null 2>&1 || need ninja-build ninja
+    need libsqlite3-dev /usr/include/sqlite3.h
+}
+
+need_check()
+{
+    need_build
+    need ninja-build ninja
+    need gcc gcc
+    need g++ g++
+    need python3 python3
+    need pkg-config pkg-config
+    need clang-14 clang-14
+    need clang-format-14 clang-format-14
+    need clang-tidy-14 clang-tidy-14
+    need sqlite3 sqlite3
+    need procps ps
+    need binutils nm
+}
+
+need_fuzz()
+{
+    need_build
+    need clang-14 clang-14
+    need libclang-rt-14-dev /usr/lib/llvm-14/lib/clang/14.0.6/lib/linux
+}
+
+as_root()
+{
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif [ -t 2 ]; then # sudo asks on the terminal, not on stdin
+        sudo "$@"
+    else
+        sudo -n "$@"
+    fi
+}
+
+policy=/usr/sbin/policy-rc.d
+made_policy=
+forbid_services()
+{
+    [ -e "$policy" ] && return
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null || return
+    made_policy=yes
+    as_root chmod 755 "$policy"
+}
+allow_services()
+{
+    [ -z "$made_policy" ] || as_root rm -f "$policy"
+    made_policy=
+}
+
+apt()
+{
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y \
+        -o DPkg::Lock::Timeout=300 "$@" </dev/null >>"${HF_APT_LOG:-/dev/stderr}" 2>&1
+}
+
+[ $# -gt 0 ] || die "install-deps.sh: say which set: build, check or fuzz"
+for set in "$@"; do
+    case $set in
+    build | check | fuzz) need_"$set" ;;
+    *) die "install-deps.sh: no set '$set'; there are build, check and fuzz" ;;
+    esac
+done
+missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
+missing=${missing# }
+[ -n "${missing% }" ] || exit 0
+missing=${missing% }
+
+command -v apt-get >/dev/null 2>&1 ||
+    die "please install: $missing (there is no apt-get here to do it)"
+if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null 2>&1; then
+    die "please run as root: apt-get install $missing (there is no sudo here)"
+fi
+
+say "installing $missing"
+trap allow_services EXIT
+trap 'exit 130' INT TERM HUP
+forbid_services
+# Lists that are there may be good enough, and then nothing is fetched twice.
+# shellcheck disable=SC2086
+apt install --no-install-recommends $missing || {
+    apt update && apt install --no-install-recommends $missing
+} || die "apt-get could not install $missing${HF_APT_LOG:+; see $HF_APT_LOG}"

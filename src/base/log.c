@@ -1,0 +1,37 @@
+/* log.c - one hook, four levels.
+ *
+ * The library never prints: it tells the hook, or nobody.  Lines are cut at
+ * 400 bytes and made on the stack, so that logging a loss needs no memory. */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static hf_log_fn *log_fn;
+static void *log_user;
+static hf_log_level log_most;
+
+void hf_set_log(hf_log_fn *fn, void *user, hf_log_level most)
+{
+    log_user = user;
+    log_most = most;
+    log_fn = fn;
+}
+
+bool hf__log_heard(hf_log_level level)
+{
+    return log_fn && level <= log_most;
+}
+
+void hfd_log(hf_log_level level, const char *format, ...)
+{
+    if (hf__log_heard(level)) {
+        char line[400];
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(line, sizeof line, format, args);
+        va_end(args);
+        log_fn(level, line, log_user);
+    }
+}

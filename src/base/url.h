@@ -1,0 +1,24 @@
+/* url.h - scheme://user:password@host:port,host/path?name=value&... */
+#ifndef HF_BASE_URL_H
+#define HF_BASE_URL_H
+
+#include <stdbool.h>
+
+#include <holdfast/driver.h>
+
+/* Parse; accessors are the hfd_url_ functions of driver.h. */
+int hf__url_parse(hf_url **ret, const char *text, hf_error *err);
+void hf__url_free(hf_url *url);
+
+/* The same URL without what stands before the first '+' of the scheme;
+ * HF_EURL when there is none. */
+int hf__url_inner(hf_url **ret, const hf_url *url, hf_error *err);
+
+/* The URL for people: passwords shown as '***'.  Lives as long as url. */
+const char *hf__url_shown(const hf_url *url);
+
+/* Every option must be in one of the lists (NULL lists are empty). */
+int hf__url_check_options(const hf_url *url, const char *const *known,
+                          const char *const *also_known, hf_error *err);
+
+#endif

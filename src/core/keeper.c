@@ -1,0 +1,284 @@
+/* keeper.c - the one background thread of a session.
+ *
+ * It renews the session's lease, however many locks are held, and watches the
+ * time: caps and fixed leases that end, waits that are over, leaves to be
+ * repeated, looks for waiters whose wake-up may have been lost.  It only
+ * polls: nothing that blocks stands between the clock and the verdict, so a
+ * stuck store or callback cannot hide a loss.  Order in a step: read the
+ * clock, decide what is lost, only then send anything.
+ *
+ * It sleeps on a timer of CLOCK_BOOTTIME, which goes on through a suspend; the
+ * first thing after waking is the clock.  Under the simulator there is no
+ * thread: hf__keeper_step is called by hand. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "core/internal.h"
+
+static void renew_landed(hf__flight *flight)
+{
+    flight->s->renewing = false;
+    hf__session_renewed(flight->s, &flight->op, flight->gen);
+}
+
+static void renew_session(hf__session *s, hf_nsec now)
+{
+    hf__flight *flight;
+
+    if (s->renewing || s->closing)
+        return;
+    flight = hf__flight_new(s, HF_OP_RENEW, NULL, renew_landed);
+    if (!flight) {
+        hf__lease_doubt(&s->lease, now, HF_ENOMEM);
+        return;
+    }
+    s->renewing = true;
+    hf__flight_submit(flight);
+}
+
+static bool wants_look(const hf__entry *entry)
+{
+    return entry->state == HF_ENTRY_WAITING && entry->req &&
+           entry->req->state == HF_REQ_WAITING &&
+           !(entry->req->cond && entry->s->driver->park);
+}
+
+/* One look for all who wait and are not asleep in the driver. */
+static void recheck_all(hf__session *s, hf_nsec now)
+{
+    size_t count = 0;
+    hf__flight *flight;
+
+    s->recheck_at = HF_NEVER;
+    HF_LIST_EACH(node, &s->entries)
+        count += wants_look(HF_CONTAINER(node, hf__entry, of_session));
+    if (count == 0)
+        return;
+    flight = hf__flight_new(s, HF_OP_RECHECK, NULL, hf__recheck_landed);
+    if (flight) {
+        flight->copies = hfd_alloc(count * sizeof *flight->copies);
+        flight->pointers = hfd_alloc(count * sizeof *flight->pointers);
+    }
+    if (!flight || !flight->copies || !flight->pointers) {
+        if (flight) {
+            hfd_free(flight->copies);
+            hfd_free(flight->pointers);
+            hfd_free(flight);
+        }
+        s->recheck_at = now + HF_MS(1000);
+        return;
+    }
+    HF_LIST_EACH(node, &s->entries) {
+        hf__entry *entry = HF_CONTAINER(node, hf__entry, of_session);
+
+        if (wants_look(entry)) {
+            flight->copies[flight->copy_count] = entry->place;
+            flight->pointers[flight->copy_count] =
+                &flight->copies[flight->copy_count];
+            flight->copy_count++;
+        }
+    }
+    flight->op.places = flight->pointers;
+    flight->op.place_count = flight->copy_count;
+    s->rechecking = true;
+    s->stats.rechecks++;
+    hf__flight_submit(flight);
+}
+
+hf_nsec hf__keeper_step(hf__session *s)
+{
+    hf_nsec now = hfd_now();
+    hf__timer *timer;
+    hf_nsec next;
+
+    hf__lease_look_at_clocks(&s->lease, now, hfd_realtime_us());
+    hf__session_judge(s, now);
+    while ((timer = hf__heap_pop_due(&s->timers, now)) != NULL)
+        timer->fire(timer, now);
+    if (s->closing)
+        return now + HF_MS(1000);
+    if (s->attach == HF_ATTACH_DONE && now >= s->lease.next_renew)
+        renew_session(s, now);
+    if (s->attach == HF_ATTACH_NONE && s->attach_retry_at &&
+        now >= s->attach_retry_at) {
+        s->attach_retry_at = 0;
+        hf__line_pump_all(s);
+    }
+    if (s->attach == HF_ATTACH_DONE && now >= s->recheck_at && !s->rechecking)
+        recheck_all(s, now);
+
+    next = hf__heap_next(&s->timers);
+    if (s->attach == HF_ATTACH_DONE) {
+        hf_nsec lease = s->renewing ? hf__lease_lost_at(&s->lease)
+                                    : hf__lease_next(&s->lease);
+
+        next = lease < next ? lease : next;
+        if (!s->rechecking && s->recheck_at < next)
+            next = s->recheck_at;
+    } else if (s->attach == HF_ATTACH_NONE && s->attach_retry_at &&
+               s->attach_retry_at < next) {
+        next = s->attach_retry_at;
+    }
+    return next;
+}
+
+static void set_timer(hf__session *s, hf_nsec due)
+{
+    struct itimerspec spec = {0};
+
+    if (due == s->keeper_due)
+        return;
+    s->keeper_due = due;
+    if (due != HF_NEVER) {
+        if (due < 1)
+            due = 1;
+        spec.it_value.tv_sec = due / 1000000000;
+        spec.it_value.tv_nsec = due % 1000000000;
+    }
+    timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+/* A request's cancel_fd became readable; it may be done by now. */
+static void cancel_by_fd(hf__session *s, const void *who)
+{
+    hf__session_lock(s);
+    HF_LIST_EACH(node, &s->reqs) {
+        hf__req *req = HF_CONTAINER(node, hf__req, all);
+
+        if (req == who && req->cancel_dup >= 0) {
+            hf__keeper_unwatch(s, req);
+            hf__req_stop(req, HF_ECANCELED);
+            break;
+        }
+    }
+    hf__session_unlock(s);
+}
+
+static void *run_keeper(void *arg)
+{
+    hf__session *s = arg;
+    struct epoll_event events[16];
+    uint64_t count;
+
+    hf__session_lock(s);
+    while (!s->keeper_stop) {
+        int ready;
+
+        set_timer(s, hf__keeper_step(s));
+        hf__session_unlock(s);
+        ready = epoll_wait(s->epoll_fd, events, 16, -1);
+        for (int i = 0; i < ready; i++) {
+            const void *who = events[i].data.ptr;
+
+            if (who == &s->wake_fd || who == &s->timer_fd) {
+                if (read(*(const int *)who, &count, sizeof count) > 0 &&
+                    who == &s->timer_fd) {
+                    hf__session_lock(s);
+                    s->keeper_due = 0;
+                    hf__session_unlock(s);
+                }
+            } else if (who == s) {
+                s->driver->dispatch(s->store);
+            } else {
+                cancel_by_fd(s, who);
+            }
+        }
+        hf__session_lock(s);
+    }
+    hf__session_unlock(s);
+    return NULL;
+}
+
+static int watch(hf__session *s, int fd, void *who)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = who};
+
+    return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void close_descriptors(hf__session *s)
+{
+    int *fds[] = {&s->epoll_fd, &s->timer_fd, &s->wake_fd};
+
+    for (size_t i = 0; i < 3; i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+}
+
+int hf__keeper_start(hf__session *s)
+{
+    int store_fd;
+
+    if (s->keeper_runs || !hf__clock_threads())
+        return 0;
+    s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    s->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    store_fd = s->driver->fd(s->store);
+    if (s->epoll_fd < 0 || s->timer_fd < 0 || s->wake_fd < 0 ||
+        watch(s, s->timer_fd, &s->timer_fd) != 0 ||
+        watch(s, s->wake_fd, &s->wake_fd) != 0 ||
+        (store_fd >= 0 && watch(s, store_fd, s) != 0) ||
+        hf__thread_start(&s->keeper, run_keeper, s) != 0) {
+        close_descriptors(s);
+        return HF_ENOMEM;
+    }
+    s->keeper_runs = true;
+    return 0;
+}
+
+void hf__keeper_stop(hf__session *s)
+{
+    uint64_t one = 1;
+
+    if (!s->keeper_runs)
+        return;
+    hf__session_lock(s);
+    s->keeper_stop = true;
+    hf__session_unlock(s);
+    if (write(s->wake_fd, &one, sizeof one) < 0)
+        hfd_log(HF_LOG_ERROR, "the keeper cannot be woken: %s",
+                strerror(errno));
+    pthread_join(s->keeper, NULL);
+    close_descriptors(s);
+}
+
+void hf__keeper_abandon(hf__session *s)
+{
+    close_descriptors(s);
+    if (s->result_fd >= 0)
+        close(s->result_fd);
+    s->result_fd = -1;
+}
+
+int hf__keeper_watch(hf__session *s, hf__req *req)
+{
+    if (!hf__clock_threads() || hf__keeper_start(s) != 0)
+        return -1;
+    /* A copy: one descriptor may end several waits, epoll takes each once. */
+    req->cancel_dup = fcntl(req->want.cancel_fd, F_DUPFD_CLOEXEC, 0);
+    if (req->cancel_dup < 0 || watch(s, req->cancel_dup, req) != 0) {
+        if (req->cancel_dup >= 0)
+            close(req->cancel_dup);
+        req->cancel_dup = -1;
+        return -1;
+    }
+    return 0;
+}
+
+void hf__keeper_unwatch(hf__session *s, hf__req *req)
+{
+    if (req->cancel_dup >= 0) {
+        epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, req->cancel_dup, NULL);
+        close(req->cancel_dup);
+        req->cancel_dup = -1;
+    }
+}

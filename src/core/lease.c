@@ -1,0 +1,161 @@
+/* lease.c - the lease of a session, as its owner believes in it.
+ *
+ * Event in, state and next wake-up out; knows nothing of stores, threads or
+ * clocks (instants are given), so lease_test.c walks every path.
+ *
+ *            renewed in time                 renewed, sent after the doubt
+ *           .---------------.               .--------------------.
+ *           v               |               v                    |
+ *   began: HELD ------------'-- failed --> DOUBTFUL ------------'
+ *           |                                |
+ *           '--- deadline - stop_margin -----'---> LOST (a one-way door)
+ *                or the store said so
+ *
+ * Why it keeps G1: the deadline is counted from the instant the request was
+ * *sent*, with what the store says is left, less a guard for drift.  The store
+ * started counting after that instant, so it expires us later than we stop;
+ * `stop_margin` is the time we leave ourselves to stop in.  A late reply
+ * carries an old `sent` and so can't lengthen anything beyond the truth. */
+#include "core/lease.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/mutant.h"
+
+int hf__lease_init(hf__lease *lease, int64_t lease_ms, hf_error *err)
+{
+    hf_nsec ttl = HF_MS(lease_ms);
+
+    if (lease_ms < 1000 || lease_ms > INT64_C(86400) * 1000)
+        return hf__error(err, HF_EINVAL,
+                         "lease_ms is %lld: a session's lease is from 1000 ms "
+                         "to a day",
+                         (long long)lease_ms);
+    *lease = (hf__lease){
+        .ttl = ttl,
+        .renew_every = ttl / 3,
+        .attempt = ttl / 6 < HF_MS(2000) ? ttl / 6 : HF_MS(2000),
+        .stop_margin = ttl / 10 > HF_MS(250) ? ttl / 10 : HF_MS(250),
+    };
+    /* Two attempts must fit between a renewal that is due and the loss. */
+    if (lease->renew_every + 2 * lease->attempt >
+        ttl - lease->stop_margin - hf__lease_guard(ttl))
+        return hf__error(err, HF_EINVAL, "lease_ms %lld leaves no time to renew",
+                         (long long)lease_ms);
+    return 0;
+}
+
+hf_nsec hf__lease_guard(hf_nsec remaining)
+{
+    return remaining / 100 + HF_MS(10);
+}
+
+static hf_nsec deadline_of(hf_nsec sent, hf_nsec remaining)
+{
+    if (HF_MUTANT(LEASE_FROM_REPLY))
+        sent = hfd_now();
+    return sent + remaining - hf__lease_guard(remaining);
+}
+
+void hf__lease_began(hf__lease *lease, hf_nsec sent, hf_nsec remaining)
+{
+    lease->state = HF_HELD;
+    lease->reason = 0;
+    lease->failures = 0;
+    lease->clock_doubt = false;
+    lease->deadline = deadline_of(sent, remaining);
+    lease->next_renew = sent + lease->renew_every;
+    lease->real_minus_boot_us = hfd_realtime_us() - hfd_now() / 1000;
+}
+
+void hf__lease_renewed(hf__lease *lease, hf_nsec sent, hf_nsec remaining)
+{
+    hf_nsec deadline = deadline_of(sent, remaining);
+
+    if (lease->state != HF_HELD && lease->state != HF_DOUBTFUL) {
+        if (!(HF_MUTANT(RENEW_AFTER_LOSS) && lease->state == HF_LOST))
+            return;
+        lease->state = HF_DOUBTFUL;
+    }
+    if (deadline > lease->deadline)
+        lease->deadline = deadline;
+    if (lease->state == HF_DOUBTFUL && sent < lease->doubt_at &&
+        !HF_MUTANT(DOUBT_LIFTED_EARLY))
+        return; /* it says nothing about what made us doubt */
+    lease->state = HF_HELD;
+    lease->reason = 0;
+    lease->failures = 0;
+    lease->next_renew = sent + lease->renew_every;
+    if (lease->clock_doubt) {
+        lease->clock_doubt = false;
+        lease->real_minus_boot_us = hfd_realtime_us() - hfd_now() / 1000;
+    }
+}
+
+void hf__lease_doubt(hf__lease *lease, hf_nsec now, int reason)
+{
+    hf_nsec pause = HF_MS(50) << (lease->failures < 4 ? lease->failures : 4);
+
+    if (lease->state != HF_HELD && lease->state != HF_DOUBTFUL)
+        return;
+    if (pause > HF_MS(500))
+        pause = HF_MS(500);
+    lease->state = HF_DOUBTFUL;
+    lease->reason = reason;
+    lease->doubt_at = now;
+    /* Full jitter, but the first try goes out at once. */
+    lease->next_renew = now;
+    if (lease->failures > 0)
+        lease->next_renew += (hf_nsec)hf__random_below((uint64_t)pause) + 1;
+    lease->failures++;
+}
+
+void hf__lease_lost(hf__lease *lease, int reason)
+{
+    if (lease->state == HF_HELD || lease->state == HF_DOUBTFUL) {
+        lease->state = HF_LOST;
+        lease->reason = reason;
+    }
+}
+
+void hf__lease_look_at_clocks(hf__lease *lease, hf_nsec now, int64_t real_us)
+{
+    int64_t ahead_us = real_us - now / 1000 - lease->real_minus_boot_us;
+
+    if (lease->state != HF_HELD && lease->state != HF_DOUBTFUL)
+        return;
+    if (ahead_us < 0)
+        lease->real_minus_boot_us += ahead_us; /* set back: means nothing */
+    if (ahead_us * 1000 <= hf__lease_guard(lease->ttl) || lease->clock_doubt)
+        return;
+    lease->clock_doubt = true;
+    hf__lease_doubt(lease, now, HF_EUNKNOWN);
+    lease->next_renew = now;
+}
+
+hf_nsec hf__lease_lost_at(const hf__lease *lease)
+{
+    if (lease->state != HF_HELD && lease->state != HF_DOUBTFUL)
+        return HF_NEVER;
+    if (HF_MUTANT(LOST_ONLY_BY_STORE))
+        return HF_NEVER;
+    if (HF_MUTANT(NO_STOP_MARGIN))
+        return lease->deadline + hf__lease_guard(lease->ttl) + HF_MS(20);
+    return lease->deadline - lease->stop_margin;
+}
+
+hf_state hf__lease_state(hf__lease *lease, hf_nsec now)
+{
+    if (now >= hf__lease_lost_at(lease))
+        hf__lease_lost(lease, HF_EEXPIRED);
+    return lease->state;
+}
+
+hf_nsec hf__lease_next(const hf__lease *lease)
+{
+    hf_nsec lost = hf__lease_lost_at(lease);
+
+    if (lease->state != HF_HELD && lease->state != HF_DOUBTFUL)
+        return HF_NEVER;
+    return lease->next_renew < lost ? lease->next_renew : lost;
+}

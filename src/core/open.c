@@ -1,0 +1,323 @@
+/* open.c - hf_open and hf_close: the first and the last of a session.
+ *
+ * Closing: nobody new comes in, every wait ends with HF_ECLOSED, flights land
+ * (they have deadlines), then the holds are given back, the last taken first,
+ * and the session is detached, all within one attempt; what could not be said
+ * by then the store learns from the lease.  In a forked child only descriptors
+ * are closed: everything else is the parent's. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/url.h"
+#include "core/internal.h"
+#include "core/registry.h"
+
+/* The default store: a file in the user's state folder, which is made. */
+static int default_url(char *buf, size_t cap, hf_error *err)
+{
+    const char *state = secure_getenv("XDG_STATE_HOME");
+    const char *home = secure_getenv("HOME");
+    char folder[400];
+    int used;
+
+    if (state && state[0] == '/')
+        used = snprintf(folder, sizeof folder, "%s/holdfast", state);
+    else if (home && home[0] == '/')
+        used = snprintf(folder, sizeof folder, "%s/.local/state/holdfast",
+                        home);
+    else
+        return hf__error(err, HF_EURL,
+                         "no store is named and HOME is not set: give a URL, "
+                         "or set HOLDFAST_URL");
+    if (used < 0 || (size_t)used >= sizeof folder)
+        return hf__error(err, HF_EURL, "the path of the state folder is too "
+                         "long: set HOLDFAST_URL");
+    for (char *slash = strchr(folder + 1, '/'); slash;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(folder, 0700); /* what fails shows at the last one */
+        *slash = '/';
+    }
+    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+        return hf__error(err, HF_EPERM,
+                         "the state folder '%.120s' cannot be made: %s; set "
+                         "HOLDFAST_URL",
+                         folder, strerror(errno));
+    snprintf(buf, cap, "sqlite:%s/locks.db", folder);
+    return 0;
+}
+
+static int make_session(hf__session **ret, const hf_open_options *o,
+                        hf_error *err)
+{
+    hf__session *s = hfd_alloc(sizeof *s);
+    const char *name = o->name ? o->name : program_invocation_short_name;
+    int code;
+
+    if (!s)
+        return hf__error(err, HF_ENOMEM, "out of memory");
+    code = hf__lease_init(&s->lease, o->lease_ms, err);
+    if (code == 0) {
+        s->name = hf__alloc_text(name, strnlen(name, 200));
+        if (!s->name)
+            code = hf__error(err, HF_ENOMEM, "out of memory");
+    }
+    if (code) {
+        hfd_free(s);
+        return code;
+    }
+    pthread_mutex_init(&s->mu, NULL);
+    hf__cond_init(&s->calm);
+    hf__crew_init(&s->pool, 4);
+    hf__crew_init(&s->renewer, 1);
+    hf__crew_init(&s->teller, 1);
+    hf__list_init(&s->entries);
+    hf__list_init(&s->reqs);
+    hf__list_init(&s->results);
+    hf__list_init(&s->outbox);
+    s->fork_mark = hf__process_mark();
+    s->max_waiters = o->max_waiters;
+    s->recheck_at = HF_NEVER;
+    s->epoll_fd = s->timer_fd = s->wake_fd = s->result_fd = -1;
+    hfd_random(&s->rid_prefix, sizeof s->rid_prefix);
+    *ret = s;
+    return 0;
+}
+
+static void free_session(hf__session *s)
+{
+    hf__crew_stop(&s->pool);
+    hf__crew_stop(&s->renewer);
+    hf__crew_stop(&s->teller);
+    if (s->store)
+        s->driver->close(s->store);
+    if (s->result_fd >= 0)
+        close(s->result_fd);
+    hf__url_free(s->url);
+    hf__heap_done(&s->timers);
+    hfd_free(s->keys);
+    hfd_free(s->rids);
+    hfd_free(s->name);
+    pthread_cond_destroy(&s->calm);
+    pthread_mutex_destroy(&s->mu);
+    hfd_free(s);
+}
+
+int hf_open(hf_session **ret, const char *url, const hf_open_options *opt,
+            hf_error *err)
+{
+    char buf[512];
+    hf_open_options o;
+    hf__session *s = NULL;
+    hf_host host;
+    int code;
+
+    if (!ret)
+        return hf__error(err, HF_EINVAL, "nowhere to put the session");
+    hf__process_begin();
+    code = hf__open_options(&o, opt, err);
+    if (code)
+        return code;
+    if (!url)
+        url = secure_getenv("HOLDFAST_URL");
+    if (!url || !*url) {
+        code = default_url(buf, sizeof buf, err);
+        url = buf;
+    }
+    if (code == 0)
+        code = make_session(&s, &o, err);
+    if (code)
+        return code;
+    hf__session_host(s, &host);
+    code = hf__registry_open(&s->driver, &s->store, &s->url, url, &host,
+                             &s->caps, err);
+    if (code) {
+        free_session(s);
+        return code;
+    }
+    hf__process_add(s);
+    *ret = s;
+    return 0;
+}
+
+const char *hf_session_url(const hf_session *s)
+{
+    return hf__url_shown(s->url);
+}
+
+uint32_t hf_session_caps(const hf_session *s)
+{
+    return s->caps & 0xffff;
+}
+
+int hf_session_life_fd(const hf_session *s)
+{
+    return s->driver->life_fd && !hf__session_forked(s)
+               ? s->driver->life_fd(s->store)
+               : -1;
+}
+
+int hf_session_stats(const hf_session *session, hf_stats *ret)
+{
+    hf__session *s = (hf__session *)(uintptr_t)session;
+    int code = hf__session_enter(s, NULL);
+
+    if (code)
+        return code;
+    *ret = s->stats;
+    ret->holds = s->holds;
+    ret->waiters = s->waiters;
+    hf__session_leave(s);
+    return 0;
+}
+
+static void end_waits(hf__session *s)
+{
+    HF_LIST_EACH(node, &s->reqs) {
+        hf__req *req = HF_CONTAINER(node, hf__req, all);
+
+        if (req->kind == HF_OP_JOIN)
+            hf__req_stop(req, HF_ECLOSED);
+    }
+}
+
+/* From now on no handle finds its object; those inside are counted. */
+static void drop_handles(hf__session *s)
+{
+    HF_LIST_EACH(node, &s->reqs)
+        hf__handle_drop(HF_CONTAINER(node, hf__req, all)->id);
+    HF_LIST_EACH(entry_node, &s->entries) {
+        hf__entry *entry = HF_CONTAINER(entry_node, hf__entry, of_session);
+
+        HF_LIST_EACH(node, &entry->holds)
+            hf__handle_drop(HF_CONTAINER(node, hf__hold, node)->id);
+    }
+}
+
+static void wait_until_calm(hf__session *s)
+{
+    while (atomic_load(&s->calls) > 0 || s->flights > 0 ||
+           !hf__list_empty(&s->outbox))
+        hf__session_sleep(s, &s->calm, hfd_now() + HF_MS(100));
+}
+
+static void detach_holds(hf__entry *entry)
+{
+    hf__node *node;
+
+    while ((node = hf__list_first(&entry->holds)) != NULL) {
+        hf__hold *hold = HF_CONTAINER(node, hf__hold, node);
+
+        atomic_fetch_add(&hold->refs, 1);
+        hf__hold_detach(hold);
+        hf__hold_unref(hold);
+    }
+}
+
+/* Give everything back, the last taken first. */
+static void leave_all(hf__session *s, hf_nsec until)
+{
+    hf__node *node = s->entries.prev;
+
+    while (node != &s->entries) {
+        hf__entry *entry = HF_CONTAINER(node, hf__entry, of_session);
+
+        node = node->prev;
+        hf__entry_ref(entry);
+        detach_holds(entry);
+        hf__entry_settle(entry);
+        if (entry->state != HF_ENTRY_GONE && hfd_now() < until)
+            hf__leave_here(entry, until);
+        if (entry->state != HF_ENTRY_GONE)
+            hf__entry_gone(entry);
+        hf__entry_unref(entry);
+    }
+}
+
+static void detach_here(hf__session *s, hf_nsec until)
+{
+    hf_op op;
+
+    if (s->attach != HF_ATTACH_DONE)
+        return;
+    hf__op_init(s, &op, HF_OP_DETACH);
+    op.deadline = until;
+    s->attach = HF_ATTACH_NONE;
+    hf__op_run(s, &op);
+}
+
+void hf_close(hf_session *s)
+{
+    hf_nsec until;
+
+    if (!s)
+        return;
+    if (hf__session_forked(s)) {
+        s->driver->abandon(s->store);
+        hf__keeper_abandon(s);
+        return;
+    }
+    hf__process_remove(s);
+    hf__session_lock(s);
+    s->closing = true;
+    end_waits(s);
+    drop_handles(s);
+    wait_until_calm(s);
+    until = hfd_now() + s->lease.attempt;
+    leave_all(s, until);
+    detach_here(s, until);
+    wait_until_calm(s);
+    while (!hf__list_empty(&s->reqs))
+        hf__req_free(HF_CONTAINER(s->reqs.next, hf__req, all));
+    hf__session_unlock(s);
+    hf__keeper_stop(s);
+    free_session(s);
+}
+
+void hf__session_abandon_owner(hf__session *s, uint64_t owner)
+{
+    hf__session_lock(s);
+    HF_LIST_EACH(node, &s->entries) {
+        hf__entry *entry = HF_CONTAINER(node, hf__entry, of_session);
+
+        if (entry->hold_count == 0 || entry->owner != owner || s->closing)
+            continue;
+        hfd_log(HF_LOG_WARN,
+                "a thread ended while it held '%.*s': releasing it",
+                (int)entry->key->len, entry->key->text);
+        hf__entry_ref(entry);
+        detach_holds(entry);
+        if (entry->told != HF_LOST)
+            hf__leave_later(entry);
+        hf__entry_settle(entry);
+        hf__entry_unref(entry);
+    }
+    hf__session_unlock(s);
+}
+
+void hf__session_goodbye(hf__session *s, hf_nsec budget)
+{
+    hf_nsec until = hfd_now() + budget;
+
+    hf__session_lock(s);
+    s->closing = true;
+    HF_LIST_EACH(node, &s->entries) {
+        hf__entry *entry = HF_CONTAINER(node, hf__entry, of_session);
+
+        if (entry->state == HF_ENTRY_GRANTED && entry->at_least) {
+            hf__entry_ref(entry);
+            hf__leave_here(entry, until);
+            hf__entry_unref(entry);
+        }
+    }
+    detach_here(s, until);
+    hf__session_unlock(s);
+}

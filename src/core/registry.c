@@ -1,0 +1,258 @@
+/* registry.c - from a URL's scheme to a driver.
+ *
+ * First the built-in table, then a shared object `holdfast-NAME.so`, looked for
+ * in $HOLDFAST_DRIVER_PATH (not in set-user-id programs), the folder that was
+ * compiled in, and `holdfast/` beside the library.  So a Redis user never
+ * loads libpq.  An object exports hf_driver_entry and stays loaded: its code
+ * may be on some thread's stack.  The ABI number must be ours, its struct at
+ * least as large as what we call. */
+#include "core/registry.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/url.h"
+#include "core/internal.h"
+
+extern const hf_driver hf__driver_mem, hf__driver_sqlite;
+
+static const hf_driver *const built_in[] = {&hf__driver_sqlite,
+                                            &hf__driver_mem};
+
+enum { LOADED_MAX = 32 };
+static pthread_mutex_t loaded_mu = PTHREAD_MUTEX_INITIALIZER;
+static const hf_driver *loaded[LOADED_MAX];
+static size_t loaded_count;
+
+/* Schemes that we know of, and the object that brings them. */
+static const struct {
+    const char *scheme, *module;
+} known_schemes[] = {
+    {"redis", "redis"},         {"rediss", "redis"},
+    {"redis+sentinel", "redis"}, {"redis+cluster", "redis"},
+    {"redlock", "redis"},       {"postgres", "postgres"},
+    {"postgresql", "postgres"}, {"mysql", "mariadb"},
+    {"mariadb", "mariadb"},     {"odbc", "odbc"},
+    {"zookeeper", "zookeeper"}, {"etcd", "etcd"},
+    {"etcds", "etcd"},          {"fault", "fault"},
+    {"trace", "trace"},
+};
+
+static bool has_scheme(const hf_driver *driver, const char *scheme, size_t len)
+{
+    const char *at = driver->schemes;
+
+    while (*at) {
+        size_t word = strcspn(at, " ");
+
+        if (word == len && strncmp(at, scheme, len) == 0)
+            return true;
+        at += word + strspn(at + word, " ");
+    }
+    return false;
+}
+
+static const hf_driver *find_loaded(const char *scheme, size_t len)
+{
+    for (size_t i = loaded_count; i-- > 0;) {
+        if (has_scheme(loaded[i], scheme, len))
+            return loaded[i];
+    }
+    for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++) {
+        if (has_scheme(built_in[i], scheme, len))
+            return built_in[i];
+    }
+    return NULL;
+}
+
+void hf__registry_add(const hf_driver *driver)
+{
+    pthread_mutex_lock(&loaded_mu);
+    if (loaded_count < LOADED_MAX)
+        loaded[loaded_count++] = driver;
+    pthread_mutex_unlock(&loaded_mu);
+}
+
+static int accept_object(const hf_driver **ret, void *object, const char *path,
+                         hf_error *err)
+{
+    const hf_driver *(*entry)(void);
+    const hf_driver *driver;
+
+    *(void **)&entry = dlsym(object, "hf_driver_entry");
+    if (!entry)
+        return hf__error(err, HF_EDRIVER, "'%s' is not a holdfast driver",
+                         path);
+    driver = entry();
+    if (!driver || driver->abi != HF_DRIVER_ABI ||
+        driver->size < sizeof(hf_driver))
+        return hf__error(err, HF_EDRIVER,
+                         "driver '%s' is made for another holdfast (ABI %u, "
+                         "this one needs %u): install the same version of both",
+                         path, driver ? driver->abi : 0, HF_DRIVER_ABI);
+    if (loaded_count == LOADED_MAX)
+        return hf__error(err, HF_EDRIVER, "more than %d drivers", LOADED_MAX);
+    loaded[loaded_count++] = driver;
+    *ret = driver;
+    return 0;
+}
+
+/* 1: no such file here. */
+static int load_from(const hf_driver **ret, const char *folder, size_t len,
+                     const char *module, hf_error *err)
+{
+    char path[512];
+    void *object;
+    int used = snprintf(path, sizeof path, "%.*s/holdfast-%s.so", (int)len,
+                        folder, module);
+    FILE *file;
+
+    if (used < 0 || (size_t)used >= sizeof path || len == 0)
+        return 1;
+    file = fopen(path, "re");
+    if (!file)
+        return 1;
+    fclose(file);
+    object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!object)
+        return hf__error(err, HF_EDRIVER, "driver cannot be loaded: %.180s",
+                         dlerror());
+    return accept_object(ret, object, path, err);
+}
+
+static int load_module(const hf_driver **ret, const char *module,
+                       const char *scheme, hf_error *err)
+{
+    const char *path = secure_getenv("HOLDFAST_DRIVER_PATH");
+    Dl_info here;
+    int code = 1;
+
+    while (path && *path && code == 1) {
+        size_t len = strcspn(path, ":");
+
+        code = load_from(ret, path, len, module, err);
+        path += len + (path[len] == ':');
+    }
+    if (code == 1)
+        code = load_from(ret, HF_DRIVER_DIR, strlen(HF_DRIVER_DIR), module,
+                         err);
+    if (code == 1 && dladdr((void *)(uintptr_t)&hf_version, &here) &&
+        here.dli_fname) {
+        const char *slash = strrchr(here.dli_fname, '/');
+        char folder[400];
+
+        if (slash) {
+            snprintf(folder, sizeof folder, "%.*s/holdfast",
+                     (int)(slash - here.dli_fname), here.dli_fname);
+            code = load_from(ret, folder, strlen(folder), module, err);
+        }
+    }
+    if (code == 1)
+        code = hf__error(err, HF_EDRIVER,
+                         "no driver for '%s:' here: install holdfast-%s (or "
+                         "name its folder in HOLDFAST_DRIVER_PATH)",
+                         scheme, module);
+    return code;
+}
+
+static int find_driver(const hf_driver **ret, const char *scheme, size_t len,
+                       hf_error *err)
+{
+    const char *module = NULL;
+    int code = 0;
+
+    pthread_mutex_lock(&loaded_mu);
+    *ret = find_loaded(scheme, len);
+    if (!*ret) {
+        for (size_t i = 0; i < sizeof known_schemes / sizeof *known_schemes;
+             i++) {
+            if (strlen(known_schemes[i].scheme) == len &&
+                strncmp(known_schemes[i].scheme, scheme, len) == 0)
+                module = known_schemes[i].module;
+        }
+        if (module)
+            code = load_module(ret, module, scheme, err);
+        else
+            code = hf__error(err, HF_EURL,
+                             "unknown scheme '%.*s:': known are sqlite, mem, "
+                             "redis, postgres, mysql, odbc, zookeeper, etcd",
+                             (int)len, scheme);
+    }
+    pthread_mutex_unlock(&loaded_mu);
+    return code;
+}
+
+/* The driver of the whole scheme, else that of what stands before '+'. */
+static int find_for_url(const hf_driver **ret, const char *scheme,
+                        hf_error *err)
+{
+    const char *plus = strchr(scheme, '+');
+
+    if (plus && find_driver(ret, scheme, strlen(scheme), NULL) == 0)
+        return 0;
+    return find_driver(ret, scheme,
+                       plus ? (size_t)(plus - scheme) : strlen(scheme), err);
+}
+
+/* Options of a shim are known to the shim or to what it wraps. */
+static int check_options(const hf_driver *driver, const hf_url *url,
+                         const char *const *outer, hf_error *err)
+{
+    const hf_driver *inner;
+    hf_url *inner_url;
+    int code;
+
+    if (has_scheme(driver, hfd_url_scheme(url), strlen(hfd_url_scheme(url))))
+        return hf__url_check_options(url, driver->options, outer, err);
+    code = hf__url_inner(&inner_url, url, err);
+    if (code)
+        return code;
+    code = find_for_url(&inner, hfd_url_scheme(inner_url), err);
+    if (code == 0)
+        code = check_options(inner, inner_url, driver->options, err);
+    hf__url_free(inner_url);
+    return code;
+}
+
+int hf__registry_open(const hf_driver **ret_driver, hf_store **ret,
+                      hf_url **ret_url, const char *text, const hf_host *host,
+                      uint32_t *ret_caps, hf_error *err)
+{
+    const hf_driver *driver;
+    hf_url *url;
+    int code = hf__url_parse(&url, text, err);
+
+    if (code)
+        return code;
+    code = find_for_url(&driver, hfd_url_scheme(url), err);
+    if (code == 0)
+        code = check_options(driver, url, NULL, err);
+    if (code == 0)
+        code = driver->open(ret, url, host, ret_caps, err);
+    if (code) {
+        hf__url_free(url);
+        return code;
+    }
+    *ret_driver = driver;
+    *ret_url = url;
+    return 0;
+}
+
+int hfd_open_inner(const hf_driver **ret_driver, hf_store **ret,
+                   const hf_url *url, const hf_host *host, uint32_t *ret_caps,
+                   hf_error *err)
+{
+    hf_url *inner;
+    int code = hf__url_inner(&inner, url, err);
+
+    if (code == 0) {
+        code = find_for_url(ret_driver, hfd_url_scheme(inner), err);
+        if (code == 0)
+            code = (*ret_driver)->open(ret, inner, host, ret_caps, err);
+        hf__url_free(inner);
+    }
+    return code;
+}

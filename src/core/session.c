@@ -1,0 +1,485 @@
+/* session.c - membership in a store: calls, operations, attach, loss.
+ *
+ * Every call on a session passes hf__session_enter, which refuses forked and
+ * closing ones and counts, so that hf_close can wait for those inside.  The
+ * mutex is never held while a driver runs: flights are put into the outbox and
+ * started by hf__session_unlock.
+ *
+ * The session attaches with the first request that needs it, and anew, under a
+ * new sid, after a loss; `gen` counts that, so that entries, flights and
+ * pushes of an earlier session are recognised wherever they arrive.  An attach
+ * without an answer is not repeated under the same sid: a session id is never
+ * used twice (safety, trap 6). */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/url.h"
+#include "core/internal.h"
+
+int hf__session_enter(hf__session *s, hf_error *err)
+{
+    if (!s)
+        return hf__error(err, HF_EINVAL, "the session is NULL");
+    if (hf__session_forked(s))
+        return hf__error(err, HF_EFORKED,
+                         "the session belongs to the parent process (did you "
+                         "fork or daemonize after hf_open?): open one here");
+    hf__session_lock(s);
+    atomic_fetch_add(&s->calls, 1);
+    if (s->closing) {
+        hf__session_leave(s);
+        return hf__error(err, HF_ECLOSED, "the session is being closed");
+    }
+    return 0;
+}
+
+void hf__session_leave(hf__session *s)
+{
+    if (atomic_fetch_sub(&s->calls, 1) == 1 && s->closing)
+        pthread_cond_broadcast(&s->calm);
+    hf__session_unlock(s);
+}
+
+void hf__session_lock(hf__session *s)
+{
+    pthread_mutex_lock(&s->mu);
+}
+
+static void run_flight_job(hf__job *job)
+{
+    hf__flight *flight = HF_CONTAINER(job, hf__flight, job);
+
+    flight->s->driver->start(flight->s->store, &flight->op);
+}
+
+static void start_flight(hf__flight *flight)
+{
+    hf__session *s = flight->s;
+
+    if ((s->caps & HF_CAP_BLOCKING) && hf__clock_threads()) {
+        flight->job.run = run_flight_job;
+        hf__crew_give(flight->op.kind == HF_OP_RENEW ? &s->renewer : &s->pool,
+                      &flight->job);
+    } else {
+        s->driver->start(s->store, &flight->op);
+    }
+}
+
+void hf__session_unlock(hf__session *s)
+{
+    hf__node *node;
+
+    while ((node = hf__list_first(&s->outbox)) != NULL) {
+        hf__list_remove(node);
+        pthread_mutex_unlock(&s->mu);
+        start_flight(HF_CONTAINER(node, hf__flight, job.node));
+        pthread_mutex_lock(&s->mu);
+    }
+    pthread_mutex_unlock(&s->mu);
+}
+
+void hf__cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+void hf__session_sleep(hf__session *s, pthread_cond_t *cond, hf_nsec due)
+{
+    if (!hf__list_empty(&s->outbox)) {
+        hf__session_unlock(s);
+        hf__session_lock(s);
+    } else if (due == HF_NEVER) {
+        pthread_cond_wait(cond, &s->mu);
+    } else if (due > hfd_now()) {
+        struct timespec ts = hf__clock_monotonic(due);
+
+        pthread_cond_timedwait(cond, &s->mu, &ts);
+    }
+}
+
+void hf__op_init(hf__session *s, hf_op *op, hf_op_kind kind)
+{
+    /* Not the error's text: half of the struct, and only a failure reads it. */
+    memset(op, 0, offsetof(hf_op, error));
+    memset((char *)op + offsetof(hf_op, error) + sizeof op->error, 0,
+           sizeof *op - offsetof(hf_op, error) - sizeof op->error);
+    op->error.code = op->error.native = 0;
+    op->error.driver[0] = op->error.text[0] = '\0';
+    op->kind = kind;
+    op->sid = s->sid;
+    op->ttl = s->lease.ttl;
+    op->deadline = hfd_now() + s->lease.attempt;
+}
+
+static void note_done(hf_op *op)
+{
+    op->core = op; /* only the thread that started it looks */
+}
+
+void hf__op_run(hf__session *s, hf_op *op)
+{
+    op->done = note_done;
+    op->core = NULL;
+    hf__session_unlock(s);
+    s->driver->start(s->store, op);
+    if (!(s->caps & HF_CAP_BLOCKING))
+        s->driver->drive(s->store, op);
+    hf__session_lock(s);
+}
+
+static void flight_done(hf_op *op)
+{
+    hf__flight *flight = HF_CONTAINER(op, hf__flight, op);
+    hf__session *s = flight->s;
+
+    hf__session_lock(s);
+    flight->landed(flight);
+    if (flight->entry)
+        hf__entry_unref(flight->entry);
+    hfd_free(flight->copies);
+    hfd_free(flight->pointers);
+    hfd_free(flight);
+    s->flights--;
+    if (s->closing)
+        pthread_cond_broadcast(&s->calm);
+    hf__session_unlock(s);
+}
+
+hf__flight *hf__flight_new(hf__session *s, hf_op_kind kind, hf__entry *entry,
+                           void (*landed)(hf__flight *flight))
+{
+    hf__flight *flight = hfd_alloc(sizeof *flight);
+
+    if (!flight)
+        return NULL;
+    hf__op_init(s, &flight->op, kind);
+    flight->s = s;
+    flight->gen = s->gen;
+    flight->landed = landed;
+    flight->entry = entry;
+    if (entry)
+        hf__entry_ref(entry);
+    return flight;
+}
+
+void hf__flight_submit(hf__flight *flight)
+{
+    flight->op.done = flight_done;
+    flight->s->flights++;
+    hf__list_append(&flight->s->outbox, &flight->job.node);
+}
+
+void hf__session_wake_keeper(hf__session *s)
+{
+    uint64_t one = 1;
+
+    if (s->keeper_runs && !pthread_equal(s->keeper, pthread_self()) &&
+        write(s->wake_fd, &one, sizeof one) < 0)
+        return; /* full: it is awake already */
+}
+
+/* ---- attach ---- */
+
+static void fail_waiting(hf__session *s, int code, const hf_error *why)
+{
+    HF_LIST_EACH(node, &s->reqs) {
+        hf__req *req = HF_CONTAINER(node, hf__req, all);
+
+        if (req->kind == HF_OP_JOIN && req->state == HF_REQ_LINE &&
+            (hf_error_class(code) != HF_CLASS_RETRY ||
+             hfd_now() >= req->give_up))
+            hf__req_finish(req, code, why);
+    }
+}
+
+static void wake_waiting(hf__session *s)
+{
+    HF_LIST_EACH(node, &s->reqs) {
+        hf__req *req = HF_CONTAINER(node, hf__req, all);
+
+        if (req->cond && req->state == HF_REQ_LINE)
+            pthread_cond_signal(req->cond);
+    }
+}
+
+static void attach_landed(hf__session *s, const hf_op *op)
+{
+    if (op->outcome == HF_APPLIED && op->error.code == 0) {
+        s->attach = HF_ATTACH_DONE;
+        s->attach_failures = 0;
+        s->attach_retry_at = 0;
+        s->gen++;
+        s->sid = op->sid;
+        hf__lease_began(&s->lease, op->sent, op->remaining);
+        s->told = HF_HELD;
+        hf__session_wake_keeper(s);
+        hf__line_pump_all(s);
+    } else {
+        hf_nsec pause = HF_MS(50)
+                        << (s->attach_failures < 3 ? s->attach_failures : 3);
+        int code = op->error.code ? op->error.code : HF_EUNAVAIL;
+
+        s->attach = HF_ATTACH_NONE;
+        s->attach_failures++;
+        s->attach_retry_at =
+            hfd_now() + (hf_nsec)hf__random_below((uint64_t)pause) + 1;
+        fail_waiting(s, code, &op->error);
+        hf__session_wake_keeper(s);
+    }
+    wake_waiting(s);
+}
+
+static void attach_flight_landed(hf__flight *flight)
+{
+    attach_landed(flight->s, &flight->op);
+}
+
+static void init_attach(hf__session *s, hf_op *op)
+{
+    hf__op_init(s, op, HF_OP_ATTACH);
+    hfd_random(&op->sid, sizeof op->sid);
+    op->text = s->name;
+    op->text_len = strlen(s->name);
+}
+
+void hf__session_want(hf__session *s, bool here)
+{
+    hf_op op;
+
+    if (s->attach != HF_ATTACH_NONE || s->closing ||
+        hfd_now() < s->attach_retry_at)
+        return;
+    if (here) {
+        int code = hf__keeper_start(s);
+
+        if (code) {
+            hf__error(&op.error, code, "no thread for the keeper");
+            fail_waiting(s, code, &op.error);
+            return;
+        }
+        s->attach = HF_ATTACH_RUNNING;
+        init_attach(s, &op);
+        hf__op_run(s, &op);
+        attach_landed(s, &op);
+    } else {
+        hf__flight *flight;
+
+        /* A blocking caller in line does it on its own thread. */
+        HF_LIST_EACH(node, &s->reqs) {
+            hf__req *req = HF_CONTAINER(node, hf__req, all);
+
+            if (req->cond && req->state == HF_REQ_LINE) {
+                pthread_cond_signal(req->cond);
+                return;
+            }
+        }
+        flight = hf__flight_new(s, HF_OP_ATTACH, NULL, attach_flight_landed);
+        if (!flight || hf__keeper_start(s) != 0) {
+            hfd_free(flight);
+            fail_waiting(s, HF_ENOMEM, NULL);
+            return;
+        }
+        s->attach = HF_ATTACH_RUNNING;
+        init_attach(s, &flight->op);
+        hf__flight_submit(flight);
+    }
+}
+
+/* ---- the lease of the session ---- */
+
+static void nothing_landed(hf__flight *flight)
+{
+    (void)flight;
+}
+
+/* Tell every hold that lives with the session. */
+static void tell_holds(hf__session *s, hf_state state, int reason)
+{
+    HF_LIST_EACH(node, &s->entries) {
+        hf__entry *entry = HF_CONTAINER(node, hf__entry, of_session);
+
+        if (entry->state == HF_ENTRY_GRANTED && entry->place.lease == 0 &&
+            entry->gen == s->gen)
+            hf__entry_tell(entry, state, reason);
+    }
+    s->told = state;
+}
+
+void hf__session_lost(hf__session *s, int reason)
+{
+    hf__flight *flight;
+    uint64_t gen = s->gen;
+
+    if (s->attach != HF_ATTACH_DONE)
+        return;
+    hf__lease_lost(&s->lease, reason);
+    s->attach = HF_ATTACH_NONE;
+    s->told = HF_LOST;
+    /* The store may keep it a little longer; others need not wait for that. */
+    flight = hf__flight_new(s, HF_OP_DETACH, NULL, nothing_landed);
+    if (flight)
+        hf__flight_submit(flight);
+    s->gen++;
+    HF_LIST_EACH(node, &s->entries) {
+        hf__entry *entry = HF_CONTAINER(node, hf__entry, of_session);
+
+        if (entry->gen != gen ||
+            (entry->place.lease && entry->state >= HF_ENTRY_GRANTED))
+            continue;
+        hf__entry_ref(entry);
+        if (entry->state == HF_ENTRY_GRANTED) {
+            hf__entry_lost(entry, reason);
+            s->holds--;
+            hf__entry_gone(entry);
+        } else if (entry->state == HF_ENTRY_LEAVING) {
+            hf__entry_gone(entry);
+        } else if (entry->state == HF_ENTRY_WAITING && entry->req &&
+                   entry->req->state != HF_REQ_CONFIRMING) {
+            hf__req *req = entry->req;
+
+            if (req->parked)
+                s->driver->unpark(s->store, &entry->place);
+            hf__req_requeue(req);
+        }
+        hf__entry_unref(entry);
+    }
+    hf__line_pump_all(s);
+}
+
+bool hf__session_judge(hf__session *s, hf_nsec now)
+{
+    hf_state state;
+
+    if (s->attach != HF_ATTACH_DONE)
+        return false;
+    state = hf__lease_state(&s->lease, now);
+    if (state == HF_LOST) {
+        /* lease_lost has been called with the reason it keeps */
+        hf__session_lost(s, s->lease.reason);
+        return false;
+    }
+    if (state != s->told)
+        tell_holds(s, state, s->lease.reason);
+    return true;
+}
+
+static void rearm_holds(hf__session *s)
+{
+    HF_LIST_EACH(node, &s->entries) {
+        hf__entry *entry = HF_CONTAINER(node, hf__entry, of_session);
+
+        if (entry->fd >= 0)
+            hf__entry_arm(entry);
+    }
+}
+
+void hf__session_renewed(hf__session *s, hf_op *op, uint64_t gen)
+{
+    hf_nsec now = hfd_now();
+
+    s->stats.renewals++;
+    if (gen != s->gen && !HF_MUTANT(RENEW_AFTER_LOSS))
+        return;
+    if (op->outcome == HF_APPLIED && op->error.code == 0) {
+        hf__session_judge(s, now); /* was it lost before the answer came? */
+        if (gen != s->gen)
+            return;
+        hf__lease_renewed(&s->lease, op->sent, op->remaining);
+        rearm_holds(s);
+    } else if (op->outcome == HF_APPLIED &&
+               hf_error_class(op->error.code) == HF_CLASS_LOST) {
+        hf__session_lost(s, op->error.code);
+        return;
+    } else {
+        hf__lease_doubt(&s->lease, now,
+                        op->error.code ? op->error.code : HF_EUNAVAIL);
+        hfd_log(HF_LOG_WARN, "renewal failed: %s", op->error.text);
+    }
+    hf__session_judge(s, hfd_now());
+}
+
+/* ---- what the driver tells ---- */
+
+static void host_changed(void *ctx, const hf_id *rid, const hf_place *fresh)
+{
+    hf__session *s = ctx;
+
+    hf__session_lock(s);
+    if (rid && !HF_MUTANT(WAKE_DROPPED)) {
+        hf__entry *entry = hf__entry_find(s, rid);
+
+        if (entry && entry->state == HF_ENTRY_JOINING)
+            entry->pushed = true;
+        else if (entry && fresh && fresh->verdict == HF_GRANTED)
+            hf__req_verdict(entry, fresh, true);
+        else if (entry && entry->req && entry->req->parked)
+            s->driver->unpark(s->store, &entry->place);
+        else if (entry && entry->state == HF_ENTRY_WAITING)
+            s->recheck_at = 0;
+    } else if (!rid) {
+        HF_LIST_EACH(node, &s->reqs) {
+            hf__req *req = HF_CONTAINER(node, hf__req, all);
+
+            if (req->parked && req->entry)
+                s->driver->unpark(s->store, &req->entry->place);
+        }
+        s->recheck_at = 0;
+    }
+    hf__session_wake_keeper(s);
+    hf__session_unlock(s);
+}
+
+static void host_news(void *ctx, const hf_id *rid, int reason)
+{
+    hf__session *s = ctx;
+    hf__entry *entry;
+
+    hf__session_lock(s);
+    entry = hf__entry_find(s, rid);
+    if (entry && entry->state == HF_ENTRY_GRANTED) {
+        hf__key *key = entry->key;
+
+        key->refs++;
+        hf__entry_lost(entry, reason);
+        hf__leave_later(entry);
+        hf__line_pump(s, key);
+        hf__key_put(s, key);
+    } else if (entry && entry->req && entry->req->parked) {
+        s->driver->unpark(s->store, &entry->place);
+    } else if (entry) {
+        s->recheck_at = 0;
+        hf__session_wake_keeper(s);
+    }
+    hf__session_unlock(s);
+}
+
+static void host_doubt(void *ctx, int reason, const char *text)
+{
+    hf__session *s = ctx;
+
+    hf__session_lock(s);
+    hfd_log(HF_LOG_WARN, "the store is in doubt: %s", text);
+    hf__lease_doubt(&s->lease, hfd_now(), reason);
+    hf__session_judge(s, hfd_now());
+    hf__session_wake_keeper(s);
+    hf__session_unlock(s);
+}
+
+void hf__session_host(hf__session *s, hf_host *host)
+{
+    *host = (hf_host){
+        .ctx = s,
+        .changed = host_changed,
+        .news = host_news,
+        .doubt = host_doubt,
+    };
+}

@@ -1,0 +1,162 @@
+/* support.h - what every behaviour test needs around the public API.
+ *
+ * Opens sessions on the one store of the running test (fresh for each test,
+ * which is a process of its own), takes locks that must be granted, and keeps
+ * waiting threads and child processes on a lead so that a test reads as the
+ * promise it checks.
+ *
+ * Knows nothing of the library but holdfast.h.  Every wait in here has an end
+ * (PATIENCE_MS): a promise that is never kept is a failure with a line number,
+ * not a test that hangs. */
+#ifndef HOLDFAST_TESTS_SUPPORT_H
+#define HOLDFAST_TESTS_SUPPORT_H
+
+#include <holdfast/holdfast.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "harness/expect.h"
+#include "harness/runner.h"
+#include "harness/target.h"
+
+/* Far longer than anything takes; short enough to be worth waiting for. */
+#define PATIENCE_MS 20000
+
+/* The thread sanitizer knows no threads in a child of a threaded process. */
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+#ifndef UNDER_TSAN
+#define UNDER_TSAN 0
+#endif
+
+/* main of a behaviour test: `NAME TARGET [CASE...]`.  The last shared_count
+ * cases need a store that other processes see. */
+int run_on_target(int argc, char **argv, const char *suite,
+                  const test_case *cases, size_t count, size_t shared_count);
+#define RUN_ON_TARGET_SHARED(suite, cases, shared_count)                       \
+    int main(int argc, char **argv)                                            \
+    {                                                                          \
+        return run_on_target(argc, argv, suite, cases,                         \
+                             sizeof(cases) / sizeof((cases)[0]),               \
+                             shared_count);                                    \
+    }
+#define RUN_ON_TARGET(suite, cases) RUN_ON_TARGET_SHARED(suite, cases, 0)
+
+/* ---- The store of this test ------------------------------------------ */
+
+/* Its URL: the same in every call of one test, empty at the start. */
+const char *store_url(void);
+/* The same store behind the fault shim, with these query options. */
+const char *store_url_faulty(const char *options);
+/* The same, obeying faults_set from now on. */
+const char *store_url_switched(void);
+/* Words of fault.md without "fault_", e.g. "rate=100 ops=renew"; NULL: no
+ * faults.  Applies to the next operation. */
+void faults_set(const char *words);
+/* Do other processes see it? */
+bool store_is_shared(void);
+/* A file name in the test's own folder, which is removed afterwards. */
+const char *scratch_path(const char *name, char *buf, size_t size);
+
+hf_session *open_store(void);
+hf_session *open_leased(int64_t lease_ms);
+hf_session *open_url(const char *url, int64_t lease_ms);
+
+/* ---- Locks ------------------------------------------------------------ */
+
+/* Take it alone; the test fails if it is not granted in time. */
+hf_hold *take(hf_session *s, const char *key);
+/* With options; wait_ms 0 becomes PATIENCE_MS. */
+hf_hold *take_with(hf_session *s, const char *key, hf_lock_options opt);
+/* The code of a try, which is released at once if it was granted. */
+int probe(hf_session *s, const char *key);
+int probe_with(hf_session *s, const char *key, hf_lock_options opt);
+void give(hf_hold *hold);
+
+/* Entries under a prefix (NULL: all), by what they are. */
+typedef struct census {
+    int granted, waiting, closed, broken, mine;
+} census;
+census count_entries(hf_session *s, const char *prefix);
+/* Until there are so many waiting entries in the store. */
+void await_waiting(hf_session *s, const char *key, int n);
+/* Until the store is empty: nothing was left behind. */
+void await_empty(hf_session *s);
+/* Until this session counts so many waiters. */
+void await_waiters(hf_session *s, uint64_t n);
+
+/* ---- Time, descriptors, process -------------------------------------- */
+
+int64_t now_ms(void); /* CLOCK_BOOTTIME */
+void sleep_ms(int64_t ms);
+bool is_readable(int fd, int64_t wait_ms);
+int count_fds(void);
+int count_threads(void);
+int64_t resident_kb(void);
+/* Poll a condition every millisecond; fails the test when it never holds. */
+#define AWAIT(condition)                                                       \
+    do {                                                                       \
+        int64_t until_ = now_ms() + PATIENCE_MS;                               \
+        while (!(condition)) {                                                 \
+            if (now_ms() >= until_)                                            \
+                FAIL_TEST("waited in vain for: %s", #condition);               \
+            sleep_ms(1);                                                       \
+        }                                                                      \
+    } while (0)
+
+/* ---- A thread that wants a lock --------------------------------------- */
+
+typedef struct waiter {
+    hf_session *s;
+    const char *key;
+    hf_lock_options opt;
+    pthread_t thread;
+    atomic_uint_fast64_t self; /* its hf_owner_self() */
+    atomic_bool answered;      /* hf_lock returned; the rest below is set */
+    atomic_bool let_go;        /* told to release */
+    atomic_int *turn;          /* counts grants, where order matters */
+    int place;                 /* which grant was it */
+    int code, release_code;
+    uint64_t token;
+    hf_hold *hold;
+    hf_error error;
+} waiter;
+
+/* Start a thread in hf_lock; wait_ms 0 becomes HF_FOREVER. */
+void waiter_start(waiter *w, hf_session *s, const char *key,
+                  hf_lock_options opt);
+/* The same; its grant is numbered by *turn. */
+void waiter_start_counted(waiter *w, hf_session *s, const char *key,
+                          hf_lock_options opt, atomic_int *turn);
+bool waiter_answered(waiter *w);
+/* Wait for the answer of its hf_lock. */
+int waiter_code(waiter *w);
+/* Let it release what it got and end; the answer of hf_lock. */
+int waiter_finish(waiter *w);
+
+/* Run fn(arg) on a thread of its own and wait for its end. */
+void on_thread(void *(*fn)(void *), void *arg);
+
+/* ---- A process --------------------------------------------------------- */
+
+/* Memory that parent and children share, zeroed. */
+void *shared_memory(size_t size);
+/* fn(arg) in a forked child, which ends by _exit with fn's result. */
+pid_t spawn(int (*fn)(void *), void *arg);
+/* Its exit status; a signal is 128 + n. */
+int reap(pid_t pid);
+/* Steps in shared memory by which two processes take turns. */
+void step_reach(atomic_int *step, int n);
+void step_await(atomic_int *step, int n);
+
+#endif

@@ -1,0 +1,41 @@
+/* target.c - fresh store URLs for each target.  A mem: store is of one process
+ * and vanishes with it; a SQLite file lives in the test's folder. */
+#include "harness/target.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/expect.h"
+#include "harness/runner.h"
+
+const char *const test_targets[] = {"mem", "mem-nomarks", "sqlite", NULL};
+
+const char *test_target(void)
+{
+    const char *name = getenv("HOLDFAST_TEST_TARGET");
+
+    return name && *name ? name : test_targets[0];
+}
+
+const char *test_url(const char *which, const char *prefix, const char *query)
+{
+    const char *target = test_target();
+    const char *and_query = *query ? "&" : "";
+    char *url = NULL;
+    int len = -1;
+
+    if (strcmp(target, "sqlite") == 0)
+        len = asprintf(&url, "%ssqlite:%s/%s.db%s%s", prefix, test_folder(),
+                       which, *query ? "?" : "", query);
+    else if (strcmp(target, "mem") == 0)
+        len = asprintf(&url, "%smem:%s%s%s", prefix, which, *query ? "?" : "",
+                       query);
+    else if (strcmp(target, "mem-nomarks") == 0)
+        len = asprintf(&url, "%smem:%s?marks=no%s%s", prefix, which, and_query,
+                       query);
+    if (len < 0)
+        FAIL_TEST("no target '%s'", target);
+    return url; /* a few per test process, gone with it */
+}
