@@ -113,6 +113,17 @@ static void print_load(const struct bench *b, struct load from)
 
 /* ---- Running --------------------------------------------------------- */
 
+/* The signal that ends it all early; this process stays to tidy up. */
+static volatile sig_atomic_t ended_by;
+static volatile pid_t running;
+
+static void end_early(int sig)
+{
+    ended_by = sig;
+    if (running > 0)
+        kill(running, SIGKILL);
+}
+
 static int run_scenario(const struct bench *b, const struct scenario *s)
 {
     const char *tmp = getenv("TMPDIR");
@@ -129,18 +140,23 @@ static int run_scenario(const struct bench *b, const struct scenario *s)
     pid = fork_bound();
     if (pid == 0) {
         signal(SIGINT, SIG_DFL);
+        signal(SIGTERM, SIG_DFL);
         alarm(LIMIT_SECONDS);
         s->run(&own);
         fflush(NULL);
         _exit(row_missed() ? 1 : 0);
     }
+    running = pid;
+    if (ended_by)
+        kill(pid, SIGKILL);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
+    running = 0;
     /* Its children die with it, but not in the same instant. */
     sleep_us(20 * 1000);
     remove_folder(dir);
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT)
-        exit(128 + SIGINT);
+    if (ended_by)
+        exit(128 + ended_by);
     if (WIFEXITED(status) && WEXITSTATUS(status) <= 1)
         return WEXITSTATUS(status);
     fprintf(stderr, "bench: scenario '%s' failed%s\n", s->name,
@@ -224,8 +240,8 @@ int main(int argc, char **argv)
             return 2;
         }
     check_names(argv + optind);
-    /* Ctrl-C ends the scenario; this process stays to tidy up. */
-    signal(SIGINT, SIG_IGN);
+    signal(SIGINT, end_early);
+    signal(SIGTERM, end_early);
     before = read_load();
     print_machine(&b, argv + optind);
     row_heading(b.json);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "full.h"
 #include "say.h"
 
 static int take_value(struct args *a, const struct arg_option *o,
@@ -255,28 +256,32 @@ static int read_url_file(const char *path, const char **ret)
     return 0;
 }
 
-static const char *file_url; /* what --url-file said */
+int common_settle(struct common *c)
+{
+    if (c->url_file != NULL) {
+        int status = read_url_file(c->url_file, &c->url);
+        if (status != 0)
+            return status;
+    }
+    if (c->url != NULL && c->url[0] == '\0') {
+        say_warn("the store's URL is empty; say for example "
+                 "--url sqlite:/var/lib/app/locks.db");
+        return STATUS_CONFIG;
+    }
+    return full_hand_over(c->url);
+}
 
 int common_open(const struct common *c, hf_session **ret)
 {
-    const char *url = c->url;
-    if (c->url_file != NULL) {
-        int status = read_url_file(c->url_file, &file_url);
-        if (status != 0)
-            return status;
-        url = file_url;
-    }
     hf_error err;
     hf_open_options opt = {HF_OPEN_OPTIONS, .lease_ms = c->lease_ms,
                            .name = c->owner};
-    if (hf_open(ret, url, &opt, &err) != 0)
+    if (hf_open(ret, c->url, &opt, &err) != 0)
         return say_failure(&err);
     return 0;
 }
 
 const char *common_url(const struct common *c, hf_session *s)
 {
-    return c->url != NULL        ? c->url
-           : c->url_file != NULL ? file_url
-                                 : hf_session_url(s);
+    return c->url != NULL ? c->url : hf_session_url(s);
 }

@@ -87,6 +87,9 @@ bool arg_number(const struct args *a, const char *name, const char *value,
                 uint64_t min, uint64_t max, uint64_t *ret);
 bool arg_key(const struct args *a, const char *key);
 
+/* All options are read: find the URL; another executable may take over.  0, or
+ * the exit status (said). */
+int common_settle(struct common *c);
 /* A session as the options want it.  0, or the exit status (said already). */
 int common_open(const struct common *c, hf_session **ret);
 /* The URL to hand to a child: as given, or as opened. */

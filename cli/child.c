@@ -8,7 +8,7 @@
  * copied), but on a stack of its own.  The parent sleeping has a second use:
  * group, death signal, terminal and the guardian's target are in place before
  * anybody can look.  In between the child makes plain system calls only and
- * writes nothing but job->code.
+ * writes nothing but the guardian's page.
  *
  * Terminal: a command in a group of its own is in the background until its
  * group is made the foreground.  We do so at the start if both stdin and
@@ -30,8 +30,16 @@
 struct job {
     const struct child_plan *plan;
     pid_t parent;
-    volatile int code;
 };
+
+/* The thread sanitizer keeps notes in memory and takes a clone for a fork: it
+ * gets a copy of its own.  Whatever is said to the parent goes through the
+ * shared page, so both ways work. */
+#if defined(__SANITIZE_THREAD__)
+#define SHARES_MEMORY 0
+#else
+#define SHARES_MEMORY CLONE_VM
+#endif
 
 static int start_job(void *arg)
 {
@@ -53,7 +61,7 @@ static int start_job(void *arg)
         signal(SIGCHLD, SIG_IGN);
     sigprocmask(SIG_SETMASK, plan->mask, NULL);
     execvpe(plan->argv[0], plan->argv, plan->env);
-    job->code = errno;
+    atomic_store(&plan->page->exec_code, errno);
     _exit(127);
 }
 
@@ -69,9 +77,9 @@ int child_spawn(const struct child_plan *plan, pid_t *ret_pid)
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED)
         return errno;
-    pid_t pid =
-        clone(start_job, stack + size, CLONE_VM | CLONE_VFORK | SIGCHLD, &job);
-    int code = pid < 0 ? errno : job.code;
+    pid_t pid = clone(start_job, stack + size,
+                      SHARES_MEMORY | CLONE_VFORK | SIGCHLD, &job);
+    int code = pid < 0 ? errno : atomic_load(&plan->page->exec_code);
     munmap(stack, size);
     if (pid > 0 && code != 0) {
         atomic_store(&plan->page->target, 0);
@@ -85,18 +93,14 @@ int child_spawn(const struct child_plan *plan, pid_t *ret_pid)
     return code;
 }
 
-static char *make_variable(const char *name, const char *value)
-{
-    char *v = NULL;
-    return asprintf(&v, "HOLDFAST_%s=%s", name, value) < 0 ? NULL : v;
-}
+static const char *const our_names[] = {
+    "HOLDFAST_KEY=", "HOLDFAST_TOKEN=", "HOLDFAST_LOST_FD=", "HOLDFAST_URL="};
+enum { OUR_COUNT = 4 };
 
 static bool is_ours(const char *variable)
 {
-    static const char *const names[] = {"HOLDFAST_KEY=", "HOLDFAST_TOKEN=",
-                                        "HOLDFAST_LOST_FD=", "HOLDFAST_URL="};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strncmp(variable, names[i], strlen(names[i])) == 0)
+    for (int i = 0; i < OUR_COUNT; i++)
+        if (strncmp(variable, our_names[i], strlen(our_names[i])) == 0)
             return true;
     return false;
 }
@@ -105,26 +109,28 @@ char **child_environment(const char *key, unsigned long long token, int lost_fd,
                          const char *url)
 {
     char number[32], fd[16];
+    const char *values[OUR_COUNT] = {key, number, fd, url};
     snprintf(number, sizeof(number), "%llu", token);
     snprintf(fd, sizeof(fd), "%d", lost_fd);
-    size_t n = 0;
+    size_t n = 0, bytes = 0;
     while (environ[n] != NULL)
         n++;
-    char **env = malloc((n + 5) * sizeof(char *));
+    for (int i = 0; i < OUR_COUNT; i++)
+        bytes += strlen(our_names[i]) + strlen(values[i]) + 1;
+    /* The pointers and our strings behind them: one piece. */
+    char **env = malloc((n + OUR_COUNT + 1) * sizeof(char *) + bytes);
     if (env == NULL)
         return NULL;
+    char *text = (char *)(env + n + OUR_COUNT + 1);
     size_t used = 0;
     for (size_t i = 0; i < n; i++)
         if (!is_ours(environ[i]))
             env[used++] = environ[i];
-    env[used] = make_variable("KEY", key);
-    env[used + 1] = make_variable("TOKEN", number);
-    env[used + 2] = make_variable("LOST_FD", fd);
-    env[used + 3] = make_variable("URL", url);
-    env[used + 4] = NULL;
-    for (size_t i = used; i < used + 4; i++)
-        if (env[i] == NULL)
-            return NULL;
+    for (int i = 0; i < OUR_COUNT; i++) {
+        env[used++] = text;
+        text = stpcpy(stpcpy(text, our_names[i]), values[i]) + 1;
+    }
+    env[used] = NULL;
     return env;
 }
 

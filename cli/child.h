@@ -22,8 +22,8 @@ struct child_plan {
  * or of what was needed before. */
 int child_spawn(const struct child_plan *plan, pid_t *ret_pid);
 
-/* environ with the four variables of `run`; NULL: no memory.  lost_fd is the
- * number that the command will find. */
+/* environ with the four variables of `run`, in one piece to free; NULL: no
+ * memory.  lost_fd is the number that the command will find. */
 char **child_environment(const char *key, unsigned long long token, int lost_fd,
                          const char *url);
 

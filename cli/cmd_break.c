@@ -58,7 +58,9 @@ static int main_break(int argc, char **argv)
         return say_usage("break", "no key; say which lock to break");
     if (!arg_key(&names, w.word))
         return STATUS_USAGE;
-    int status = common_open(&w.common, &s);
+    int status = common_settle(&w.common);
+    if (status == 0)
+        status = common_open(&w.common, &s);
     if (status != 0)
         return status;
     hf_break_options opt = {HF_BREAK_OPTIONS, .token = w.token, .now = w.now};

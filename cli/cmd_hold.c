@@ -70,15 +70,13 @@ static int hold_it(const struct take *t)
 {
     struct signals sig;
     struct taken taken;
-    bool cancelled = false;
+    int status = 0;
     int code = signals_begin(&sig);
     if (code != 0)
         return say_system(code, "cannot start");
-    int status = take_lock(t, sig.fd, &taken, &cancelled);
-    if (cancelled)
-        return signals_status(signals_next(&sig));
-    if (status != 0)
-        return status;
+    if (!take_lock(t, sig.fd, &taken, &status))
+        return status == TAKE_CANCELLED ? signals_status(signals_next(&sig))
+                                        : status;
     status = print_held(t, &taken);
     if (status == 0)
         status = wait_for_end(t, &sig, &taken);
@@ -117,7 +115,8 @@ static int main_hold(int argc, char **argv)
         return say_usage("hold", "no key; say what to lock");
     if (!arg_key(&a, t.key) || take_check(&t, &a) != 0)
         return STATUS_USAGE;
-    return hold_it(&t);
+    int status = common_settle(&t.common);
+    return status != 0 ? status : hold_it(&t);
 }
 
 const struct command command_hold = {

@@ -168,19 +168,21 @@ static int run_command(const struct run *r, struct guardian *g,
     if (code != 0)
         return say_system(code, "cannot prepare the command");
     run_mind(r, taken, g, lost[1], &w.mind);
+    char **env = child_environment(r->take.key, taken->token, lost[0],
+                                   common_url(&r->take.common, taken->session));
     struct child_plan plan = {
         .argv = r->argv,
-        .env = child_environment(r->take.key, taken->token, lost[0],
-                                 common_url(&r->take.common, taken->session)),
+        .env = env,
         .keep = {lost[0], r->close ? -1 : hf_session_life_fd(taken->session)},
         .mask = &sig->old,
         .ignores_child = sig->ignores_child,
         .tty = terminal_at_start(),
         .page = g->page};
-    if (plan.env == NULL)
+    if (env == NULL)
         return say_system(ENOMEM, "cannot prepare the command");
     code = child_spawn(&plan, &w.pid);
     close(lost[0]);
+    free(env);
     if (code != 0)
         return run_refused(r, code);
     w.mind.group = w.pid;
@@ -193,21 +195,20 @@ static int run_forked(const struct run *r)
     struct signals sig;
     struct guardian g;
     struct taken taken;
-    bool cancelled = false;
+    int status = 0;
     int code = signals_begin(&sig);
     if (code == 0)
         code = guardian_start(&g, -1);
     if (code != 0)
         return say_system(code, "cannot start");
-    int status = take_lock(&r->take, sig.fd, &taken, &cancelled);
-    bool held = status == 0;
+    bool held = take_lock(&r->take, sig.fd, &taken, &status);
     if (held)
         status = run_command(r, &g, &sig, &taken);
     guardian_stop(&g); /* its end overlaps with the release */
     if (held)
         status = take_back(&r->take, &taken, status);
     guardian_reap(&g);
-    if (cancelled)
+    if (status == TAKE_CANCELLED)
         return signals_status(signals_next(&sig));
     return status == STATUS_SIGNAL + SIGINT ? signals_status(SIGINT) : status;
 }
@@ -361,6 +362,9 @@ static int main_run(int argc, char **argv)
     }
     if (got == ARG_BAD)
         return STATUS_USAGE;
+    int status = common_settle(&r.take.common);
+    if (status != 0)
+        return status;
     return r.no_fork ? run_in_place(&r) : run_forked(&r);
 }
 

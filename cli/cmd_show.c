@@ -84,7 +84,9 @@ static int main_show(int argc, char **argv)
         return say_usage("show", "no key; say which lock to show");
     if (!arg_key(&names, w.word))
         return STATUS_USAGE;
-    int status = common_open(&w.common, &s);
+    int status = common_settle(&w.common);
+    if (status == 0)
+        status = common_open(&w.common, &s);
     if (status != 0)
         return status;
     if (entry_collect(s, w.word, true, &list, &err) != 0) {

@@ -19,9 +19,13 @@
  * without a target, and never a target whose number belongs to another. */
 #include "guardian.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -33,6 +37,11 @@
 #include <unistd.h>
 
 enum { SOCK = 0, PIDFD = 1, FIRST_FREE = 2 }; /* its descriptors */
+
+/* A wrapper that runs acts at the instant itself and can say so; this long it
+ * has for it.  Much less than the margin (250 ms and more) between the loss
+ * here and the store giving the lock to another. */
+#define GRACE_NS 20000000
 
 int64_t boottime_ns(void)
 {
@@ -53,17 +62,54 @@ static bool signal_target(const struct guardian_page *page, bool has_pidfd,
     return kill(target, sig) == 0;
 }
 
-/* KILL is sent, not yet felt: a second at most, for a group whose dead are not
- * reaped looks alive. */
+/* Does the process with this /proc entry run in `group`?  The dead that nobody
+ * has reaped yet do not: their descriptors are closed. */
+static bool is_member(const char *pid, int group)
+{
+    char path[300], stat[512];
+    snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t n = read(fd, stat, sizeof(stat) - 1);
+    close(fd);
+    stat[n > 0 ? n : 0] = '\0';
+    /* PID (NAME) STATE PPID PGRP: the name may have anything in it. */
+    char *rest = strrchr(stat, ')');
+    char state;
+    int pgrp;
+    return rest != NULL && sscanf(rest, ") %c %*d %d", &state, &pgrp) == 2 &&
+           pgrp == group && state != 'Z' && state != 'X';
+}
+
+static bool is_group_alive(int group)
+{
+    DIR *proc = opendir("/proc");
+    if (proc == NULL)
+        return kill(-group, 0) == 0;
+    bool alive = false;
+    struct dirent *entry;
+    while (!alive && (entry = readdir(proc)) != NULL)
+        alive = isdigit((unsigned char)entry->d_name[0]) &&
+                is_member(entry->d_name, group);
+    closedir(proc);
+    return alive;
+}
+
+/* KILL is sent, not yet felt: wait for it, a second at most.  One that cannot
+ * even die then sits in the kernel and acts no more. */
 static void await_end(const struct guardian_page *page, bool has_pidfd)
 {
+    int target = atomic_load(&page->target);
     struct timespec pause = {.tv_nsec = 200000};
-    for (int i = 0; i < 1000 && signal_target(page, has_pidfd, 0); i++) {
-        struct pollfd p = {.fd = PIDFD, .events = POLLIN};
-        if (has_pidfd && poll(&p, 1, 0) == 1)
-            return;
+    struct pollfd p = {.fd = PIDFD, .events = POLLIN};
+    if (has_pidfd) {
+        poll(&p, 1, 1000);
+        return;
+    }
+    for (int i = 0; i < 200 && is_group_alive(-target); i++) {
         nanosleep(&pause, NULL);
-        pause.tv_nsec = 1000000;
+        pause.tv_nsec = i < 20 ? 1000000 : 5000000;
     }
 }
 
@@ -105,9 +151,12 @@ static void guard(struct guardian_page *page, bool has_pidfd)
                 timer = timerfd_create(CLOCK_BOOTTIME, 0);
         }
         int64_t due = atomic_load(&page->due_ns);
+        due += due != 0 ? GRACE_NS : 0;
         if (due != 0 && boottime_ns() >= due) {
-            if (signal_target(page, has_pidfd, SIGKILL))
-                atomic_store(&page->struck, true);
+            /* Noted first: the wrapper may see the end before we go on. */
+            atomic_store(&page->struck, true);
+            if (!signal_target(page, has_pidfd, SIGKILL))
+                atomic_store(&page->struck, false);
             due = 0;
             atomic_store(&page->due_ns, 0);
         }
@@ -190,7 +239,9 @@ void guardian_stop(struct guardian *g)
     if (g->pid == 0)
         return;
     atomic_store(&g->page->target, 0);
-    kill(g->pid, SIGKILL);
+    if (!g->stopped)
+        kill(g->pid, SIGKILL);
+    g->stopped = true;
 }
 
 void guardian_reap(struct guardian *g)

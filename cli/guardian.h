@@ -12,11 +12,13 @@ struct guardian_page {
     atomic_int target;      /* KILL this: -group, 1: the pidfd; 0: nothing */
     _Atomic int64_t due_ns; /* at this CLOCK_BOOTTIME instant; 0: never */
     atomic_bool struck;     /* it did, because that instant came */
+    atomic_int exec_code;   /* the errno of a failed exec */
 };
 
 struct guardian {
     pid_t pid; /* 0: none */
     int sock;
+    bool stopped;
     struct guardian_page *page;
 };
 

@@ -35,7 +35,8 @@
 
 /* The keeper's word; with it come the lost pipe and the life descriptor. */
 struct word {
-    int status; /* 0: granted; else leave with it */
+    bool granted;
+    int status; /* else: leave with it */
     uint64_t token;
     char url[4096];
 };
@@ -79,7 +80,7 @@ static bool receive_word(int sock, struct word *ret, int *ret_fd)
     if (n != (ssize_t)sizeof(*ret))
         return false;
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    if (ret->status == 0 && c != NULL && c->cmsg_type == SCM_RIGHTS)
+    if (ret->granted && c != NULL && c->cmsg_type == SCM_RIGHTS)
         memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
     return true;
 }
@@ -105,10 +106,8 @@ static void keep(const struct run *r, struct guardian *g, int sock, int pidfd)
     struct taken taken;
     struct mind m;
     struct word word = {0};
-    bool cancelled;
     int lost[2];
-    word.status = take_lock(&r->take, sock, &taken, &cancelled);
-    if (word.status != 0) {
+    if (!take_lock(&r->take, sock, &taken, &word.status)) {
         send_word(sock, &word, NULL, 0);
         return;
     }
@@ -119,6 +118,7 @@ static void keep(const struct run *r, struct guardian *g, int sock, int pidfd)
         take_back(&r->take, &taken, 0);
         return;
     }
+    word.granted = true;
     word.token = taken.token;
     memcpy(word.url, url, strlen(url) + 1);
     run_mind(r, &taken, g, lost[1], &m);
@@ -201,11 +201,13 @@ int run_in_place(const struct run *r)
         say_warn("the keeper of the lock ended without a word");
         return STATUS_INTERNAL;
     }
-    if (word.status != 0)
+    if (!word.granted)
         return word.status;
     char **env = child_environment(r->take.key, word.token, lost_fd, word.url);
     if (env == NULL)
         return say_system(ENOMEM, "cannot prepare the command");
     execvpe(r->argv[0], r->argv, env);
-    return run_refused(r, errno);
+    code = errno;
+    free(env);
+    return run_refused(r, code);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "full.h"
 #include "say.h"
 
 static const struct command *const commands[] = {
@@ -66,6 +67,7 @@ int main(int argc, char **argv)
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
             return STATUS_SYSTEM;
+    full_argv = argv;
     if (argc < 2)
         return say_usage("", "no command");
     if (is_word(argv[1], "help", "--help", "-h"))

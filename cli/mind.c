@@ -59,8 +59,9 @@ static void say_lost(const struct mind *m, int code, const char *why,
 static const char *explain(const struct mind *m, int code)
 {
     int64_t age_ms = (boottime_ns() - m->granted_ns) / 1000000;
+    /* We noted the grant a little later than the library did. */
     if (code != HF_EFORCED && m->at_most_ms > 0 &&
-        age_ms >= m->at_most_ms - m->kill_after_ms)
+        age_ms + 250 >= m->at_most_ms - m->kill_after_ms)
         return "--at-most is over";
     return code == 0 ? "the lease could not be renewed" : hf_strerror(code);
 }
@@ -128,7 +129,7 @@ int mind_step(struct mind *m)
         return step_lost(m, code);
     int64_t left = hf_hold_remaining_ms(m->hold);
     if (left <= 0)
-        return 0; /* it was lost in between: look again */
+        return step_lost(m, HF_EEXPIRED); /* less than a millisecond is left */
     atomic_store(&m->guardian->page->due_ns, now + left * 1000000);
     if (left <= m->kill_after_ms) {
         warn(m, 0);

@@ -210,9 +210,15 @@ int say_failure(const hf_error *err)
 
 static void log_line(hf_log_level level, const char *line, void *user)
 {
+    char copy[LINE_MAX_BYTES];
     (void)user;
     (void)level;
-    say_raw("log", "holdfast", line);
+    /* A loss is told by who holds the lock, with what was done about it. */
+    if (say_level < 2 && strncmp(line, "lost ", 5) == 0)
+        return;
+    snprintf(copy, sizeof(copy), "%s", line);
+    make_printable(copy);
+    say_raw("log", "holdfast", copy);
 }
 
 void say_log(void)

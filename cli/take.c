@@ -116,17 +116,16 @@ static void say_held(const struct take *t, const struct taken *taken,
     }
 }
 
-int take_lock(const struct take *t, int cancel_fd, struct taken *ret,
-              bool *ret_cancelled)
+bool take_lock(const struct take *t, int cancel_fd, struct taken *ret,
+               int *ret_status)
 {
     hf_error err;
     hf_session *s = NULL;
-    *ret_cancelled = false;
     say_log();
     int64_t begin = boottime_ns();
-    int status = common_open(&t->common, &s);
-    if (status != 0)
-        return status;
+    *ret_status = common_open(&t->common, &s);
+    if (*ret_status != 0)
+        return false;
     hf_lock_options opt = {HF_LOCK_OPTIONS,
                            .wait_ms = t->wait_ms,
                            .mode = t->slots > 0 ? HF_PERMIT : t->mode,
@@ -142,19 +141,18 @@ int take_lock(const struct take *t, int cancel_fd, struct taken *ret,
             t->common.lease_ms > 0 ? t->common.lease_ms : TAKE_LEASE_DEFAULT_MS;
         ret->granted_ns = boottime_ns();
         say_held(t, ret, (ret->granted_ns - begin) / 1000000);
-        return 0;
+        return true;
     }
     if (code == HF_EBUSY || code == HF_ETIMEDOUT) {
-        status = t->conflict_status;
+        *ret_status = t->conflict_status;
         say_busy(t, s);
     } else if (code == HF_ECANCELED) {
-        status = STATUS_SIGNAL;
-        *ret_cancelled = true;
+        *ret_status = TAKE_CANCELLED;
     } else {
-        status = say_failure(&err);
+        *ret_status = say_failure(&err);
     }
     hf_close(s);
-    return status;
+    return false;
 }
 
 int take_back(const struct take *t, struct taken *taken, int status)

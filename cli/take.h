@@ -46,11 +46,12 @@ int take_option(struct take *t, const struct args *a, int id,
 /* Do the options go together?  0, or the exit status (said). */
 int take_check(const struct take *t, const struct args *a);
 
-/* Open and lock.  cancel_fd ends the wait when it turns readable: then
- * *ret_cancelled is set.  0, or the exit status (said); then nothing is left
- * open. */
-int take_lock(const struct take *t, int cancel_fd, struct taken *ret,
-              bool *ret_cancelled);
+/* Open and lock.  True: granted.  False: nothing is left open, and *ret_status
+ * is the exit status (0 is one: -E 0), or TAKE_CANCELLED: cancel_fd turned
+ * readable. */
+bool take_lock(const struct take *t, int cancel_fd, struct taken *ret,
+               int *ret_status);
+#define TAKE_CANCELLED (-1)
 
 /* Release and close.  `status` unless the lock turns out to have been lost. */
 int take_back(const struct take *t, struct taken *taken, int status);

@@ -2,8 +2,8 @@
 #
 # The library with its headers, the drivers that are shared objects (in
 # <libdir>/holdfast, where the library looks for them), holdfast.pc for
-# pkg-config and a CMake package with the target holdfast::holdfast.  The
-# command and the man pages are installed by their own folders.
+# pkg-config, a CMake package with the target holdfast::holdfast, and the man
+# pages.  The command is installed by its own folder.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -40,5 +40,15 @@ function(hf_install_packages)
             DESTINATION ${HF_CMAKE_DIR})
 endfunction()
 
+# docs/man makes them at build time, where python3 is.
+function(hf_install_pages)
+    foreach(section 1 3 7)
+        install(DIRECTORY ${CMAKE_BINARY_DIR}/man/
+                DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} OPTIONAL
+                FILES_MATCHING PATTERN "*.${section}")
+    endforeach()
+endfunction()
+
 hf_install_libraries()
 hf_install_packages()
+hf_install_pages()

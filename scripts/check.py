@@ -4,8 +4,9 @@
 A *job* is one command that ends with `N passed, N failed, N skipped`; check
 knows nothing else about it.  Jobs come from three places: the checks of the
 sources below, the builds (gcc, clang, and gcc with each sanitizer), and the
-tests that each build's tests.txt lists (cmake/tests.cmake).  Two jobs run side
-by side; builds and jobs marked serial run alone.
+tests that each build's tests.txt lists (cmake/tests.cmake).  A few jobs run
+side by side, one more than there are cores, since most of them sleep most of
+the time; builds and jobs marked serial run alone.
 
 A command without that last line, that dies, or that exceeds its limit counts
 as one failed test.  On the build server (CI=true) a skipped test counts as a
@@ -32,6 +33,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build")
 LOGS = os.path.join(BUILD, "check")
 CI = os.environ.get("CI", "") not in ("", "0", "false")
+JOBS = (os.cpu_count() or 1) + 1
 LIMIT = 300  # seconds for a test that names none
 TALLY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
 EXCUSED = re.compile(r"^skip [^:]*: (needs|this store) ")
@@ -234,7 +236,7 @@ def run_job(job, tally, quick, verbose):
 
 
 def run_jobs(jobs, tally, quick, verbose):
-    """Two at a time, the longest allowed first; then the serial ones."""
+    """Some at a time, the longest allowed first; then the serial ones."""
     together = [j for j in jobs if "serial" not in j.flags]
     together.sort(key=lambda j: j.limit)
     lock = threading.Lock()
@@ -247,7 +249,7 @@ def run_jobs(jobs, tally, quick, verbose):
                 job = together.pop()
             run_job(job, tally, quick, verbose)
 
-    workers = [threading.Thread(target=work) for _ in range(2)]
+    workers = [threading.Thread(target=work) for _ in range(JOBS)]
     for worker in workers:
         worker.start()
     try:
@@ -265,7 +267,7 @@ def run_jobs(jobs, tally, quick, verbose):
 
 def build_job(name):
     there = os.path.join(BUILD, name)
-    script = 'cmake -S "$1" -B "$2" -G Ninja "${@:3}" && ninja -C "$2"'
+    script = 'cmake -S "$1" -B "$2" -G Ninja "${@:3}" && ninja -k 0 -C "$2"'
     flags = ["limit=900"]
     return Job("build." + name, "build", ["bash", "-c", "set -o pipefail; ("
                + script + ") && echo '1 passed, 0 failed, 0 skipped'", "build",
@@ -377,7 +379,7 @@ def main():
         run_all(args, tally)
     except BaseException as problem:  # the last line comes in any case
         tally.failed += 1
-        say("FAIL check: %s" % (problem or type(problem).__name__))
+        say("FAIL check: %s" % (str(problem) or type(problem).__name__))
     report(tally, time.monotonic() - start)
     return 1 if tally.failed else 0
 

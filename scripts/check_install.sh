@@ -108,7 +108,8 @@ try install cmake --install "$build"
 try files has_files include/holdfast/holdfast.h include/holdfast/driver.h \
     lib/libholdfast.so lib/pkgconfig/holdfast.pc bin/holdfast \
     lib/cmake/holdfast/holdfastConfig.cmake lib/holdfast/holdfast-trace.so \
-    lib/holdfast/holdfast-fault.so share/man/man1/holdfast.1
+    lib/holdfast/holdfast-fault.so share/man/man1/holdfast.1 \
+    share/man/man3/hf_lock.3
 try soname soname
 try pkg_config_version pc_version
 try build_by_cmake by_cmake

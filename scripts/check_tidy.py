@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """check_tidy.py BUILD [FILE...] - clang-tidy over the tree, a file per core.
 
-Takes the files from BUILD/compile_commands.json, so that each is read with the
-flags it is built with.  A file that was clean is not looked at again until it,
+Takes the files of the product (src, drivers, cli, examples) from
+BUILD/compile_commands.json, so that each is read with the flags it is built
+with.  A file that was clean is not looked at again until it,
 a header or the list of checks changes: its fingerprint is kept in BUILD/tidy.
 """
 
@@ -16,6 +17,8 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TIDY = "clang-tidy-14"
+FOLDERS = tuple(os.path.join(ROOT, f, "")
+                for f in ("src", "drivers", "cli", "examples"))
 # What clang does not know but gcc was told, and what is not about our code.
 EXTRA = ["--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-error"]
 
@@ -29,7 +32,7 @@ def common_fingerprint():
     """Of everything that concerns every file."""
     digest = hashlib.sha256(contents(os.path.join(ROOT, ".clang-tidy")))
     digest.update(contents(os.path.abspath(__file__)))
-    for folder in ("include", "src", "drivers", "cli", "tests"):
+    for folder in ("include", "src", "drivers", "cli", "tests/harness"):
         for name in sorted(glob.glob(os.path.join(ROOT, folder, "**/*.h"),
                                      recursive=True)):
             digest.update(contents(name))
@@ -68,8 +71,8 @@ def main():
     wanted = {os.path.abspath(n) for n in sys.argv[2:]}
     with open(os.path.join(build, "compile_commands.json")) as f:
         entries = {e["file"]: e for e in json.load(f)
-                   if e["file"].startswith(ROOT + os.sep)
-                   and (not wanted or e["file"] in wanted)}
+                   if (e["file"] in wanted if wanted
+                       else e["file"].startswith(FOLDERS))}
     os.makedirs(os.path.join(build, "tidy"), exist_ok=True)
     common = common_fingerprint()
     passed = failed = 0

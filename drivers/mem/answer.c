@@ -17,8 +17,7 @@ hf_nsec hf__mem_time_to_look(const mem_queue *queue, hf_nsec now)
 {
     hf_nsec first = HF_NEVER;
 
-    MEM_EACH(at, &queue->entries)
-    {
+    MEM_EACH(at, &queue->entries) {
         const mem_entry *entry = MEM_OF(at, mem_entry, in_queue);
         hf_nsec end = hf__mem_entry_end(entry);
 
@@ -44,8 +43,7 @@ static bool answer_seats(const mem_entry *entry, hf_place *place)
     size_t n = 0;
     hf_seat *seats;
 
-    MEM_EACH(at, &entry->queue->entries)
-    {
+    MEM_EACH(at, &entry->queue->entries) {
         n++;
         if (MEM_OF(at, mem_entry, in_queue) == entry)
             break;
@@ -55,8 +53,7 @@ static bool answer_seats(const mem_entry *entry, hf_place *place)
         return false;
     place->seats = seats;
     place->seat_count = n;
-    MEM_EACH(at, &entry->queue->entries)
-    {
+    MEM_EACH(at, &entry->queue->entries) {
         const mem_entry *seat = MEM_OF(at, mem_entry, in_queue);
 
         *seats++ = (hf_seat){

@@ -83,8 +83,7 @@ bool hf__mem_list(hf__mem_store *store, hf_op *op, hf_nsec now)
     }
     qsort(queues, n, sizeof(mem_queue *), compare_queues);
     for (size_t i = 0; i < n; i++) {
-        MEM_EACH(at, &queues[i]->entries)
-        {
+        MEM_EACH(at, &queues[i]->entries) {
             if (emit_entry(store, op, MEM_OF(at, mem_entry, in_queue), now)) {
                 hfd_free(queues);
                 return true;

@@ -189,7 +189,7 @@ static mem_space *make_space(const char *name, bool marks)
         hfd_free(space);
         return NULL;
     }
-    strcpy(space->name, name);
+    memcpy(space->name, name, strlen(name) + 1);
     pthread_mutex_init(&space->mutex, NULL);
     gethostname(host, sizeof host - 1);
     hf__mem_model_set_marks(space->model, marks);

@@ -164,8 +164,7 @@ static void run_renew(hf__mem_store *store, hf_op *op, mem_session *session,
     extend_session(store, session, op, now);
     if (session->news == 0)
         return;
-    MEM_EACH(at, &session->entries)
-    {
+    MEM_EACH(at, &session->entries) {
         mem_entry *entry = MEM_OF(at, mem_entry, in_session);
 
         if (entry->reason != HF_ENOTHELD && !entry->heard)
@@ -399,8 +398,7 @@ static void run_evict(hf__mem_store *store, hf_op *op, hf_nsec now)
     op->count = 0;
     if (!queue)
         return;
-    MEM_EACH(at, &queue->entries)
-    {
+    MEM_EACH(at, &queue->entries) {
         mem_entry *entry = MEM_OF(at, mem_entry, in_queue);
 
         if (!entry->granted)

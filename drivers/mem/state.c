@@ -282,8 +282,7 @@ void hf__mem_end_session(hf__mem_store *store, mem_session *session, int reason)
     session->reason = reason;
     mem_ring_remove(&session->all);
     store->living_count--;
-    MEM_EACH(at, &session->entries)
-    {
+    MEM_EACH(at, &session->entries) {
         mem_entry *entry = MEM_OF(at, mem_entry, in_session);
 
         if (!entry->queue)
@@ -298,8 +297,7 @@ void hf__mem_sweep(hf__mem_store *store, hf_nsec now)
     if (now < store->next_due)
         return;
     store->next_due = HF_NEVER;
-    MEM_EACH(at, &store->living)
-    {
+    MEM_EACH(at, &store->living) {
         mem_session *session = MEM_OF(at, mem_session, all);
 
         if (session->ends <= now)
@@ -307,8 +305,7 @@ void hf__mem_sweep(hf__mem_store *store, hf_nsec now)
         else
             hf__mem_note_due(store, session->ends);
     }
-    MEM_EACH(at, &store->timed)
-    {
+    MEM_EACH(at, &store->timed) {
         mem_entry *entry = MEM_OF(at, mem_entry, timed);
 
         if (entry->broken_until <= now)
@@ -402,8 +399,7 @@ void hf__mem_grant_due(hf__mem_store *store, mem_queue *queue,
  * or not that was its turn, as a watch on the predecessor would say. */
 static void tell_nudged(hf__mem_store *store, mem_queue *queue)
 {
-    MEM_EACH(at, &queue->entries)
-    {
+    MEM_EACH(at, &queue->entries) {
         mem_entry *entry = MEM_OF(at, mem_entry, in_queue);
 
         if (entry->nudge && !entry->granted && !store->marks)

@@ -74,7 +74,7 @@ static fit try_fit(sq_txn *t, const hf_place *place)
  * sure to be there and is not has been taken away. */
 static bool answer_repeated(sq_txn *t, hf_place *place)
 {
-    sq_known known = {.num = place->own[0], .sure = true};
+    sq_known known = {.num = place->own[0] & SQ_NUM, .sure = true};
     sq_mine m;
 
     if (!hf__sq_known_get(t->s, &place->rid, &known) && known.num == 0)
@@ -141,7 +141,7 @@ static void after_join(sq_txn *t)
 {
     hf_place *place = t->op->place;
     sq_known known = {.rid = place->rid,
-                      .num = place->own[0],
+                      .num = place->own[0] & SQ_NUM,
                       .sure = t->rc == 0,
                       .waits = place->verdict == HF_WAITS};
 

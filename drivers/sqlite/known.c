@@ -3,8 +3,8 @@
  * The tables are ordered by key and number; finding an entry by its id would
  * need an index, and an index is one more page to write in every join and
  * leave.  All entries of a session are made through its own store, so the store
- * remembers them instead: 32 bytes each, in a table with open addressing that
- * is at most half full.  Knows nothing of the database; what it says is checked
+ * remembers them instead: 24 bytes each, in a table with open addressing that
+ * is at most three quarters full.  Knows nothing of the database; what it says is checked
  * there (the row must carry the id). */
 #include "store.h"
 
@@ -72,7 +72,7 @@ bool hf__sq_known_put(hf_store *s, const sq_known *entry)
     bool done = false;
 
     pthread_mutex_lock(&s->known_mu);
-    if (s->known_cap >= 2 * (s->known_count + 1) ||
+    if (s->known_cap * 3 >= 4 * (s->known_count + 1) ||
         resize_table(s, s->known_cap ? s->known_cap * 2 : 16)) {
         sq_known *place = &s->known[find_place(s, &entry->rid)];
 

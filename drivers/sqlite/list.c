@@ -116,6 +116,7 @@ static void read_page(sq_txn *t, page *p, from *at)
     const hf_op *op = t->op;
     char above[HF_KEY_MAX];
     size_t len = op->text_len, above_len;
+    from next = *at; /* what is bound must not change under the statement */
     sqlite3_stmt *stmt = hf__sq_stmt(t, SQL_LIST);
 
     p->count = p->len = 0;
@@ -140,11 +141,12 @@ static void read_page(sq_txn *t, page *p, from *at)
         hf_nsec session = sqlite3_column_int64(stmt, 13);
 
         p->last = ++read < PAGE;
-        note_from(stmt, at);
+        note_from(stmt, &next);
         /* What has run out is over, whoever removes it. */
         if ((exp > 0 ? exp : session) > t->now)
             copy_row(t, p, stmt);
     }
+    *at = next;
 }
 
 /* Tell the page; true: the core has enough. */

@@ -94,7 +94,7 @@ static int64_t namespace_of(const char *path)
 int hf__sq_self(sq_self *ret, hf_error *err)
 {
     struct utsname name;
-    char state;
+    char self[32], state;
     long threads;
     ssize_t len;
 
@@ -102,12 +102,18 @@ int hf__sq_self(sq_self *ret, hf_error *err)
     ret->pid = getpid();
     len = read_small("/proc/sys/kernel/random/boot_id", ret->boot,
                      sizeof ret->boot);
-    if (len <= 0 || !read_stat(ret->pid, &state, &threads, &ret->start))
+    if (len <= 0)
         return hfd_error(err, HF_ENOTSUP, "sqlite", errno,
                          "/proc cannot be read: mount it, or use another "
                          "store");
     ret->boot[strcspn(ret->boot, "\n")] = '\0';
-    ret->pidns = namespace_of("/proc/self/ns/pid");
+    /* A /proc of another pid namespace shows strangers under our numbers:
+     * then nothing can be proved by it, and leases decide. */
+    len = readlink("/proc/self", self, sizeof self - 1);
+    self[len > 0 ? len : 0] = '\0';
+    if (strtoll(self, NULL, 10) == ret->pid &&
+        read_stat(ret->pid, &state, &threads, &ret->start))
+        ret->pidns = namespace_of("/proc/self/ns/pid");
     ret->timens = namespace_of("/proc/self/ns/time");
     if (uname(&name) == 0)
         snprintf(ret->host, sizeof ret->host, "%s", name.nodename);

@@ -79,7 +79,7 @@ bool hf__sq_seat_waits(sq_txn *t, const char *key, size_t len, sq_seat *ret)
 
 bool hf__sq_proc_dead(const hf_store *s, const sq_proc *proc)
 {
-    if (s->network || proc->pidns != s->self.pidns)
+    if (s->network || s->self.pidns == 0 || proc->pidns != s->self.pidns)
         return false;
     if (proc->pid == s->self.pid && proc->start == s->self.start)
         return false;
@@ -280,6 +280,13 @@ static void settle_queue(sq_txn *t, const char *key, size_t len)
 
     if (!some_wait(t, key, len))
         return;
+    /* The usual case in one look: nobody holds, the head waits alone. */
+    if (hf__sq_seat_next(t, key, len, 0, &first) && !first.granted &&
+        first.mode == HF_EXCLUSIVE &&
+        hf__sq_seat_life(t, &first, &end) == SQ_LIVES) {
+        grant_seat(t, key, len, &first);
+        return;
+    }
     while (hf__sq_seat_waits(t, key, len, &first)) {
         if (!is_due(t, key, len, &first) || t->rc)
             return;
@@ -316,8 +323,8 @@ void hf__sq_settle(sq_txn *t)
 
 void hf__sq_watch_note(sq_txn *t, const sq_proc *proc)
 {
-    if (t->s->network || proc->pid <= 0 || proc->pidns != t->s->self.pidns ||
-        proc->pid == t->s->self.pid)
+    if (t->s->network || proc->pid <= 0 || t->s->self.pidns == 0 ||
+        proc->pidns != t->s->self.pidns || proc->pid == t->s->self.pid)
         return;
     for (size_t i = 0; i < t->watch_count; i++)
         if (t->watch[i].pid == proc->pid && t->watch[i].slot == proc->slot)
@@ -328,9 +335,9 @@ void hf__sq_watch_note(sq_txn *t, const sq_proc *proc)
         t->watch[t->watch_count - 1] = *proc;
 }
 
-/* More holders than this are not walked in one go: the rest is found when
- * their own time comes, or by the walk of a later look. */
-#define WALK 64
+/* If this many hold, it is cheaper to look at the sessions than at the rest
+ * of the holders. */
+#define WALK 16
 
 bool hf__sq_clear(sq_txn *t, const char *key, size_t len, bool drop)
 {
@@ -363,6 +370,8 @@ bool hf__sq_clear(sq_txn *t, const char *key, size_t len, bool drop)
         after = seat.num;
         walked++;
     }
+    if (walked == WALK && hf__sq_sweep_all(t, drop))
+        return true;
     if (drop) {
         hf__sq_due_note(t, key, len);
         hf__sq_settle(t);

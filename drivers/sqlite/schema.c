@@ -18,6 +18,7 @@
  * with the other file, and its locks would not be seen here. */
 #include "store.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MAKE_TABLES                                                            \
@@ -54,6 +55,7 @@ typedef struct meta {
     uint8_t id[16];
     char boot[40];
     int64_t timens, reserved;
+    int64_t floor; /* the side file's, read before all of this */
     bool wall, idle;
 } meta;
 
@@ -136,6 +138,9 @@ static int read_meta(hf_store *s, meta *ret, int *ret_refusal, hf_error *err)
     int rc;
 
     memset(ret, 0, sizeof *ret);
+    /* In this order: others may raise both while we look, the database first,
+     * and must not seem to have a floor above their reserve. */
+    ret->floor = (int64_t)atomic_load(&s->map->floor);
     *ret_refusal = 0;
     rc = sqlite3_prepare_v2(
         c->db,
@@ -156,8 +161,8 @@ static int read_meta(hf_store *s, meta *ret, int *ret_refusal, hf_error *err)
     if (rc == SQLITE_ROW && sqlite3_column_bytes(stmt, 0) == 16) {
         ret->found = true;
         memcpy(ret->id, sqlite3_column_blob(stmt, 0), 16);
-        strncpy(ret->boot, (const char *)sqlite3_column_text(stmt, 1),
-                sizeof ret->boot - 1);
+        snprintf(ret->boot, sizeof ret->boot, "%s",
+                 (const char *)sqlite3_column_text(stmt, 1));
         ret->timens = sqlite3_column_int64(stmt, 2);
         ret->wall =
             strcmp((const char *)sqlite3_column_text(stmt, 3), "wall") == 0;
@@ -202,7 +207,7 @@ static int start_over(hf_store *s, int64_t floor, meta *m)
     if (rc == SQLITE_OK) {
         m->reserved = floor + SQ_RESERVE;
         m->timens = s->self.timens;
-        strncpy(m->boot, s->self.boot, sizeof m->boot - 1);
+        memcpy(m->boot, s->self.boot, sizeof m->boot);
     }
     return rc;
 }
@@ -244,7 +249,7 @@ static int compare_side(hf_store *s, const meta *m, int64_t *ret_floor,
                         hf_error *err)
 {
     sq_map *map = s->map;
-    int64_t floor = (int64_t)atomic_load(&map->floor);
+    int64_t floor = m->floor > m->reserved ? m->floor : m->reserved;
     bool other = memcmp(map->db_id, m->id, sizeof m->id) != 0 ||
                  map->db_ino != (uint64_t)s->ino;
     const char *what = "was replaced by another file";
@@ -253,7 +258,7 @@ static int compare_side(hf_store *s, const meta *m, int64_t *ret_floor,
     if (s->network || hf__sq_side_fresh(s))
         return 0;
     if (!other) {
-        if (floor <= m->reserved)
+        if (m->floor <= m->reserved)
             return 0;
         what = "is older than the locks it gave (restored from a copy?)";
     }
@@ -264,9 +269,8 @@ static int compare_side(hf_store *s, const meta *m, int64_t *ret_floor,
                          s->path, what);
     hfd_log(HF_LOG_WARN,
             "sqlite: '%s' %s; its locks are forgotten and tokens go on at %lld",
-            s->path, what,
-            (long long)(floor > m->reserved ? floor : m->reserved));
-    *ret_floor = floor > m->reserved ? floor : m->reserved;
+            s->path, what, (long long)floor);
+    *ret_floor = floor;
     return 0;
 }
 
@@ -301,8 +305,7 @@ static int put_right(hf_store *s, meta *m, hf_error *err)
                          s->path);
     if (s->network)
         return 0;
-    if ((int64_t)atomic_load(&s->map->floor) < m->reserved)
-        atomic_store(&s->map->floor, (uint64_t)m->reserved);
+    hf__sq_side_floor(s, (uint64_t)m->reserved);
     return hf__sq_side_adopt(s, m->id, err);
 }
 

@@ -30,9 +30,7 @@ bool hf__sq_session(sq_txn *t, int64_t *ret_news)
     return lives;
 }
 
-/* Drop every session that is over or whose process is gone; without `drop`
- * only say whether there is one. */
-static bool sweep(sq_txn *t, bool drop)
+bool hf__sq_sweep_all(sq_txn *t, bool drop)
 {
     hf_id at = first_id;
     sqlite3_stmt *stmt;
@@ -50,8 +48,10 @@ static bool sweep(sq_txn *t, bool drop)
             sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3),
             sqlite3_column_int64(stmt, 4), sqlite3_column_int64(stmt, 5)};
         sqlite3_reset(stmt);
-        if (exp > t->now && !hf__sq_proc_dead(t->s, &proc))
+        if (exp > t->now && !hf__sq_proc_dead(t->s, &proc)) {
+            hf__sq_watch_note(t, &proc);
             continue;
+        }
         if (!drop)
             return true;
         hf__sq_drop_session(t, &at);
@@ -63,7 +63,8 @@ static bool sweep(sq_txn *t, bool drop)
 
 static void sweep_body(sq_txn *t)
 {
-    sweep(t, true);
+    hf__sq_sweep_all(t, true);
+    t->watch_count = 0;
 }
 
 static void ignore_done(hf_op *op)
@@ -78,7 +79,7 @@ void hf__sq_sweep(hf_store *s, hf_nsec deadline)
     bool found;
 
     hf__sq_read_begin(&t, s, &op);
-    found = sweep(&t, false);
+    found = hf__sq_sweep_all(&t, false);
     hf__sq_read_end(&t);
     hf__sq_txn_done(&t);
     if (found)
@@ -119,7 +120,8 @@ void hf__sq_attach(sq_txn *t)
 {
     int64_t news;
 
-    sweep(t, true);
+    hf__sq_sweep_all(t, true);
+    t->watch_count = 0;
     insert_session(t);
     /* Attaching twice is a repeated request: the lease stays what it was. */
     if (!t->rc && sqlite3_changes(t->c->db) == 0)
@@ -152,8 +154,9 @@ static void renew_row(sq_txn *t)
         t->op->remaining = t->op->ttl;
     }
     t->op->own[0] = (uintptr_t)(news & 1);
-    if (sweep(t, false))
-        sweep(t, true);
+    if (hf__sq_sweep_all(t, false))
+        hf__sq_sweep_all(t, true);
+    t->watch_count = 0;
 }
 
 static void after_renew(sq_txn *t)

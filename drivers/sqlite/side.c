@@ -2,9 +2,9 @@
  *
  * A mapped file beside the database.  A session owns one slot: an open file
  * description lock on the slot's byte, which the kernel drops when the last
- * copy of the descriptor is closed, and sixteen futex words to be woken by.  The
- * header also remembers the largest reserve of numbers that the database ever
- * had, so that an older copy put in its place is noticed.
+ * copy of the descriptor is closed, and sixteen futex words to be woken by.
+ * The header also remembers the largest reserve of numbers that the database
+ * ever had, so that an older copy put in its place is noticed.
  *
  * The file decides nothing about locks: without it the tables are still right,
  * only slow.  Its blocks are allocated before they are written through the map,
@@ -71,7 +71,12 @@ static int fail_side(const hf_store *s, const char *what, hf_error *err)
     if (os == ELOOP)
         return hfd_error(err, HF_EPROTO, "sqlite", os,
                          "'%s-hold' is a symbolic link: remove it", s->path);
-    return hfd_error(err, full || limit ? HF_EUNAVAIL : HF_EPERM, "sqlite", os,
+    if (full)
+        return hfd_error(err, HF_EUNAVAIL, "sqlite", os,
+                         "the disk is full, '%s-hold' cannot be made: make "
+                         "room and try again",
+                         s->path);
+    return hfd_error(err, limit ? HF_EUNAVAIL : HF_EPERM, "sqlite", os,
                      "cannot %s '%s-hold': %s", what, s->path, strerror(os));
 }
 
@@ -163,6 +168,15 @@ void hf__sq_side_opened(hf_store *s)
         lock_bytes(s->side_fd, F_UNLCK, LOCK_OPEN, 1);
 }
 
+void hf__sq_side_floor(hf_store *s, uint64_t reserved)
+{
+    uint64_t had = atomic_load(&s->map->floor);
+
+    while (had < reserved &&
+           !atomic_compare_exchange_weak(&s->map->floor, &had, reserved))
+        ;
+}
+
 bool hf__sq_side_fresh(const hf_store *s)
 {
     return s->map->magic[0] == '\0';
@@ -186,6 +200,10 @@ int hf__sq_side_slot(hf_store *s, hf_error *err)
 
     if (s->side_fd < 0)
         return 0;
+    /* Nobody else is here, so nobody stands at the gate: tickets of the dead
+     * are not waited for. */
+    if (hf__sq_side_idle(s))
+        atomic_store(&s->map->gate_serving, atomic_load(&s->map->gate_next));
     for (uint32_t i = 0; i < SQ_SLOTS; i++) {
         uint32_t slot = (from + i) % SQ_SLOTS;
         off_t at = (off_t)(offsetof(sq_map, slot) + slot * sizeof(sq_slot));
@@ -244,6 +262,11 @@ uint32_t hf__sq_futex_wait(_Atomic uint32_t *word, uint32_t value, hf_nsec most)
     if (most > 0)
         syscall(SYS_futex, word, FUTEX_WAIT, value, &ts, NULL, 0);
     return atomic_load(word);
+}
+
+void hf__sq_futex_wake_one(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 void hf__sq_futex_bump(_Atomic uint32_t *word)

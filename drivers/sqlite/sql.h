@@ -61,7 +61,8 @@
     /* My own entry. */                                                        \
     X(MINE, "SELECT e.mode, e.granted, e.token, e.run, e.places, e.exp_ns,"    \
             " e.broken_until, e.lease_ns, s.exp_ns, e.sid FROM hf_entry e "    \
-            SQ_WITH_SESSION "WHERE e.key = ?1 AND e.num = ?2 AND e.rid = ?3")  \
+            SQ_WITH_SESSION "WHERE e.key = ?1 AND e.num = ?2 AND e.rid = ?3"   \
+            " AND e.closed = 0")                                               \
     X(FIND, "SELECT num FROM hf_entry WHERE key = ?1 AND rid = ?2")            \
     X(DELETE, "DELETE FROM hf_entry WHERE key = ?1 AND num = ?2")              \
     X(CONFIRM, "UPDATE hf_entry SET exp_ns = ?3, lease_ns = ?4"                \

@@ -53,7 +53,6 @@ static void free_store(hf_store *s)
     hf__sq_watch_close(s);
     hf__sq_side_close(s);
     hf__sq_known_clear(s);
-    pthread_mutex_destroy(&s->writer_mu);
     pthread_mutex_destroy(&s->reader_mu);
     pthread_mutex_destroy(&s->known_mu);
     pthread_mutex_destroy(&s->watch_mu);
@@ -68,7 +67,6 @@ static hf_store *new_store(const hf_host *host)
         return NULL;
     s->host = *host;
     s->side_fd = s->epoll_fd = s->bell_fd = s->timer_fd = -1;
-    pthread_mutex_init(&s->writer_mu, NULL);
     pthread_mutex_init(&s->reader_mu, NULL);
     pthread_mutex_init(&s->known_mu, NULL);
     pthread_mutex_init(&s->watch_mu, NULL);

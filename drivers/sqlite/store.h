@@ -5,7 +5,7 @@
  * it fast and fair and proves that a process lives, but decides nothing; and
  * the watch (watch.c), which learns of deaths and of doorbells.
  *
- * Locks, always taken in this order: the gate, writer_mu, reader_mu; watch_mu
+ * Locks, always taken in this order: writer_mu, the gate, reader_mu; watch_mu
  * and known_mu are leaves.  None is held when the core is called. */
 #ifndef HF_DRIVERS_SQLITE_STORE_H
 #define HF_DRIVERS_SQLITE_STORE_H
@@ -73,24 +73,26 @@ int hf__sq_self(sq_self *ret, hf_error *err);
 /* Does the kernel say that no process with this pid began at that time? */
 bool hf__sq_gone(int64_t pid, int64_t start);
 
-/* ---- A connection (conn.c) ------------------------------------------------ */
+/* ---- A connection (conn.c) ----------------------------------------------- */
 
 typedef struct sq_conn {
     sqlite3 *db;
     sqlite3_stmt *stmt[SQL_COUNT];
     hf_nsec deadline; /* of the operation under way, for the busy handler */
     int frames;       /* in the WAL, when this connection last committed */
+    int tidy_at;      /* write it back when it has this many */
 } sq_conn;
 
-/* ---- A store --------------------------------------------------------------- */
+/* ---- A store ------------------------------------------------------------- */
 
 typedef struct sq_watched sq_watched; /* watch.c */
 
+#define SQ_NUM (UINT64_MAX >> 2) /* the bits of a number */
 typedef struct sq_known { /* one entry of ours (known.c) */
     hf_id rid;
-    uint64_t num; /* 0: the place is free */
-    bool sure;    /* the join that made it was answered */
-    bool waits;
+    uint64_t num : 62;  /* 0: the place is free */
+    uint64_t sure : 1;  /* the join that made it was answered */
+    uint64_t waits : 1; /* was so when it was last looked at */
 } sq_known;
 
 struct hf_store {
@@ -103,7 +105,8 @@ struct hf_store {
     hf_nsec patience; /* the longest one attempt waits for the writer's turn */
     sq_self self;
 
-    pthread_mutex_t writer_mu;
+    _Atomic uint32_t writer_mu; /* a lock with a deadline (gate.c) */
+    _Atomic uint32_t writer_sleepers;
     sq_conn writer;
     pthread_mutex_t reader_mu;
     sq_conn reader; /* opened when first needed */
@@ -134,7 +137,7 @@ struct hf_store {
     hf_id sid; /* the last that attached; under watch_mu */
 };
 
-/* ---- Transactions (txn.c) -------------------------------------------------- */
+/* ---- Transactions (txn.c) ------------------------------------------------ */
 
 typedef struct sq_wake {
     uint32_t word; /* slot * SQ_WORDS + word */
@@ -158,7 +161,7 @@ typedef struct sq_txn {
     sq_wake few[8], *wakes;
     size_t wake_count, wake_cap;
     hf_nsec end;       /* earliest end of those who hold what I wait for */
-    sq_proc watch[4];  /* whose death would matter to who waits now */
+    sq_proc watch[32]; /* whose death would matter to who waits now */
     size_t watch_count;
     /* Set by a body: called once it was committed, or t->rc says why not. */
     void (*after)(struct sq_txn *t);
@@ -166,7 +169,9 @@ typedef struct sq_txn {
 
 /* Run body as one write transaction for op and finish op. */
 void hf__sq_write(hf_store *s, hf_op *op, void (*body)(sq_txn *t));
-/* A read transaction: begin, then end; t->rc says how it went. */
+/* A read transaction: begin, then end; t->rc says how it went.  Alone: for one
+ * statement, takes reader_mu and leaves giving it back to the caller. */
+void hf__sq_read_alone(sq_txn *t, hf_store *s, hf_op *op);
 void hf__sq_read_begin(sq_txn *t, hf_store *s, hf_op *op);
 void hf__sq_read_end(sq_txn *t);
 /* Tell those noted in t->wakes; frees what t has allocated. */
@@ -187,7 +192,7 @@ hf_id hf__sq_column_id(sqlite3_stmt *stmt, int at);
 void hf__sq_count(sq_txn *t);
 uint64_t hf__sq_draw(sq_txn *t, uint32_t run);
 
-/* ---- Connections and schema ------------------------------------------------- */
+/* ---- Connections and schema ---------------------------------------------- */
 
 int hf__sq_conn_open(hf_store *s, sq_conn *c, hf_error *err);
 void hf__sq_conn_close(sq_conn *c, bool tidy);
@@ -199,7 +204,7 @@ int hf__sq_conn_error(const hf_store *s, const sq_conn *c, int rc,
  * Called with the side file's opening lock held. */
 int hf__sq_schema(hf_store *s, hf_error *err);
 
-/* ---- Files ------------------------------------------------------------------- */
+/* ---- Files --------------------------------------------------------------- */
 
 /* Absolute path, refusals, and an empty 0600 file where there is none. */
 int hf__sq_locate(hf_store *s, const char *path, hf_error *err);
@@ -211,6 +216,8 @@ bool hf__sq_same_file(const hf_store *s);
 int hf__sq_side_open(hf_store *s, hf_error *err); /* takes the opening lock */
 void hf__sq_side_opened(hf_store *s);             /* gives it back */
 int hf__sq_side_adopt(hf_store *s, const uint8_t *db_id, hf_error *err);
+/* The database has this reserve; only ever raises it, after the commit. */
+void hf__sq_side_floor(hf_store *s, uint64_t reserved);
 bool hf__sq_side_fresh(const hf_store *s); /* has never been adopted */
 bool hf__sq_side_idle(const hf_store *s);  /* no slot is taken */
 int hf__sq_side_slot(hf_store *s, hf_error *err);
@@ -221,15 +228,18 @@ bool hf__sq_slot_locked(const hf_store *s, int64_t slot);
 
 uint32_t hf__sq_futex_wait(_Atomic uint32_t *word, uint32_t value,
                            hf_nsec most);
+void hf__sq_futex_wake_one(_Atomic uint32_t *word);
 void hf__sq_futex_bump(_Atomic uint32_t *word);
 _Atomic uint32_t *hf__sq_word(hf_store *s, uint32_t index);
 void hf__sq_ring(hf_store *s, const sq_wake *wake);
 
-/* The gate: returns false when the deadline passed first. */
+/* writer_mu and the gate: false when the deadline passed first. */
+bool hf__sq_writer_lock(hf_store *s, hf_nsec deadline);
+void hf__sq_writer_unlock(hf_store *s);
 bool hf__sq_gate_enter(hf_store *s, hf_nsec deadline, uint32_t *ret_ticket);
 void hf__sq_gate_leave(hf_store *s, uint32_t ticket);
 
-/* ---- Our own entries (known.c) ----------------------------------------------- */
+/* ---- Our own entries (known.c) ------------------------------------------- */
 
 bool hf__sq_known_get(hf_store *s, const hf_id *rid, sq_known *ret);
 bool hf__sq_known_put(hf_store *s, const sq_known *entry); /* false: no room */
@@ -237,7 +247,7 @@ void hf__sq_known_drop(hf_store *s, const hf_id *rid);
 size_t hf__sq_known_count(hf_store *s);
 void hf__sq_known_clear(hf_store *s);
 
-/* ---- Queues (queue.c) ----------------------------------------------------------- */
+/* ---- Queues (queue.c) ---------------------------------------------------- */
 
 typedef struct sq_seat { /* an entry together with its session */
     uint64_t num, token;
@@ -284,7 +294,7 @@ int64_t hf__sq_permits(sq_txn *t, const char *key, size_t len);
 void hf__sq_permits_add(sq_txn *t, const char *key, size_t len, int by);
 void hf__sq_wake_note(sq_txn *t, uint32_t word, const hf_id *rid, bool news);
 
-/* ---- The operations --------------------------------------------------------------- */
+/* ---- The operations ------------------------------------------------------ */
 
 typedef struct sq_mine { /* my own entry, and my session as it stands */
     bool found, granted;
@@ -322,12 +332,14 @@ void hf__sq_list(hf_store *s, hf_op *op);
 void hf__sq_publish(sq_txn *t);
 void hf__sq_evict(sq_txn *t);
 void hf__sq_probe(hf_store *s, hf_op *op);
-/* Drop the sessions that are over, with all they have. */
+/* Drop the sessions that are over, with all they have; in a transaction,
+ * without `drop` only say whether there are any. */
 void hf__sq_sweep(hf_store *s, hf_nsec deadline);
+bool hf__sq_sweep_all(sq_txn *t, bool drop);
 /* Tell the core what is news to this session. */
 void hf__sq_tell_news(hf_store *s);
 
-/* ---- The watch (watch.c, bell.c) ----------------------------------------------------- */
+/* ---- The watch (watch.c, bell.c) ----------------------------------------- */
 
 int hf__sq_watch_open(hf_store *s, hf_error *err);
 void hf__sq_watch_close(hf_store *s);

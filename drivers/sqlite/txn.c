@@ -1,6 +1,6 @@
 /* txn.c - one transaction: its turn, its clock, its numbers, its end.
  *
- * A write goes: gate, writer_mu, clock, BEGIN IMMEDIATE, the body, COMMIT, both
+ * A write goes: writer_mu, gate, clock, BEGIN IMMEDIATE, the body, COMMIT, both
  * opened again, then those who were granted are rung, then the operation is
  * finished.  The clock is read before BEGIN: a process that is paused in
  * between has an old time, which evicts less and leases shorter.
@@ -8,9 +8,9 @@
  * Tokens never go back, also not over a power cut that loses the last commits:
  * numbers up to `reserved` are handed out by fast commits, and `reserved` is
  * raised by a commit that waits for the disk.  After a cut counting goes on
- * behind `reserved` (schema.c).  A body that finds the reserve used up is rolled
- * back and repeated, so a body must not touch anything but t and its answer
- * before it is committed. */
+ * behind `reserved` (schema.c).  A body that finds the reserve used up is
+ * rolled back and repeated, so a body must not touch anything but t and its
+ * answer before it is committed. */
 #include "store.h"
 
 #include <string.h>
@@ -165,7 +165,7 @@ static void raise_reserve(sq_txn *t)
     if (t->rc)
         roll_back(t);
     else
-        atomic_store(&s->map->floor, t->reserved);
+        hf__sq_side_floor(s, t->reserved);
     if (lift)
         hf__sq_exec(t->c, "PRAGMA synchronous = NORMAL");
 }
@@ -198,12 +198,16 @@ static void try_write(sq_txn *t, void (*body)(sq_txn *t))
         roll_back(t);
 }
 
+#define TIDY_AT 1000
+
 /* Write the WAL back once it is long, outside the gate: others go on. */
 static void tidy_wal(hf_store *s, sq_conn *c)
 {
-    if (s->network || c->frames < 1000)
+    if (c->frames < TIDY_AT)
+        c->tidy_at = TIDY_AT; /* it began anew */
+    if (s->network || c->frames < c->tidy_at)
         return;
-    c->frames = 0;
+    c->tidy_at = c->frames + TIDY_AT;
     c->deadline = 0; /* whoever reads now delays it to the next time */
     sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
                               NULL);
@@ -231,6 +235,17 @@ void hf__sq_txn_done(sq_txn *t)
     t->due = NULL;
 }
 
+/* Among the threads of this process first, then among processes. */
+static bool take_turn(hf_store *s, hf_nsec deadline, uint32_t *ret_ticket)
+{
+    if (!hf__sq_writer_lock(s, deadline))
+        return false;
+    if (hf__sq_gate_enter(s, deadline, ret_ticket))
+        return true;
+    hf__sq_writer_unlock(s);
+    return false;
+}
+
 void hf__sq_write(hf_store *s, hf_op *op, void (*body)(sq_txn *t))
 {
     sq_txn t = {.s = s, .op = op, .c = &s->writer};
@@ -239,7 +254,7 @@ void hf__sq_write(hf_store *s, hf_op *op, void (*body)(sq_txn *t))
     t.wakes = t.few;
     t.wake_cap = sizeof t.few / sizeof t.few[0];
     op->sent = hfd_now();
-    if (!hf__sq_gate_enter(s, op->deadline, &ticket)) {
+    if (!take_turn(s, op->deadline, &ticket)) {
         hfd_error(&op->error, HF_EUNAVAIL, "sqlite", 0,
                   "'%s' is busy: others write to it and our turn did not come "
                   "in time; try again",
@@ -247,7 +262,6 @@ void hf__sq_write(hf_store *s, hf_op *op, void (*body)(sq_txn *t))
         hfd_finish(op, HF_NOT_APPLIED, HF_EUNAVAIL);
         return;
     }
-    pthread_mutex_lock(&s->writer_mu);
     for (int tries = 0; tries < 8; tries++) {
         try_write(&t, body);
         if (!t.short_of_numbers)
@@ -260,7 +274,7 @@ void hf__sq_write(hf_store *s, hf_op *op, void (*body)(sq_txn *t))
     tidy_wal(s, &s->writer);
     if (t.rc)
         hf__sq_conn_error(s, t.c, t.rc, &op->error);
-    pthread_mutex_unlock(&s->writer_mu);
+    hf__sq_writer_unlock(s);
     if (t.rc)
         t.wake_count = 0;
     if (t.after)
@@ -274,7 +288,7 @@ void hf__sq_write(hf_store *s, hf_op *op, void (*body)(sq_txn *t))
     hfd_finish(op, HF_APPLIED, t.code);
 }
 
-void hf__sq_read_begin(sq_txn *t, hf_store *s, hf_op *op)
+void hf__sq_read_alone(sq_txn *t, hf_store *s, hf_op *op)
 {
     memset(t, 0, sizeof *t);
     t->s = s;
@@ -288,6 +302,12 @@ void hf__sq_read_begin(sq_txn *t, hf_store *s, hf_op *op)
         t->rc = SQLITE_CANTOPEN;
     op->sent = hfd_now();
     t->now = hf__sq_clock(s);
+    t->c->deadline = op->deadline;
+}
+
+void hf__sq_read_begin(sq_txn *t, hf_store *s, hf_op *op)
+{
+    hf__sq_read_alone(t, s, op);
     begin_txn(t, SQL_BEGIN_READ);
 }
 

@@ -22,7 +22,8 @@
  * - Any thread may call anything, except where ownership of a hold says no.
  * - Times are milliseconds; a negative or absurd one is HF_EINVAL.
  * - Handles are numbers in disguise: a call on one that was released, closed
- *   or collected answers HF_ENOTHELD or HF_EINVAL, it never crashes.
+ *   or collected answers HF_ENOTHELD, HF_ECLOSED or HF_EINVAL; it never
+ *   crashes.
  * - After fork() the child's inherited sessions answer HF_EFORKED and never
  *   touch the parent's locks; the child opens its own.
  * - Nothing is safe in a signal handler, but for a write to your cancel_fd. */
@@ -132,7 +133,7 @@ HF_API int hf_open(hf_session **ret, const char *url,
 /* Release every hold (the last taken first), end every wait with HF_ECLOSED,
  * join the threads, free the session.  Blocks at most for one attempt at the
  * store.  Other threads may be inside calls on s; they return HF_ECLOSED.
- * NULL is allowed.  In a forked child: frees without a word to the store. */
+ * NULL is allowed.  In a forked child: only closes its descriptors. */
 HF_API void hf_close(hf_session *s);
 
 /* The URL as opened, without secrets.  Valid until hf_close. */

@@ -258,7 +258,7 @@ static int parse_pieces(hf_url *url, hf_error *err)
         return hf__error(err, HF_EURL,
                          "'%.60s' is not a store's URL: write for example "
                          "sqlite:/path/to/locks.db",
-                         colon && colon - text < 20 ? text : "the text given");
+                         strchr(text, '@') ? "the text given" : text);
     *colon = '\0';
     url->scheme = text;
     text = colon + 1;

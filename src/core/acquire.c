@@ -36,7 +36,7 @@ static void join_failed(hf__req *req, const hf_op *op)
         return;
     }
     if (op->outcome == HF_UNKNOWN)
-        entry->unsure = true;
+        entry->unsure = entry->stray = true;
     if (retry && !req->stop && now < req->give_up && now < req->deadline) {
         hf_nsec pause = HF_MS(50)
                         << (req->failures < 3 ? req->failures : 3);
@@ -47,7 +47,7 @@ static void join_failed(hf__req *req, const hf_op *op)
         hf__heap_set(&s->timers, &req->timer,
                      req->retry_at < req->deadline ? req->retry_at
                                                    : req->deadline);
-        hf__session_wake_keeper(s);
+        hf__session_wake_keeper(s, req->retry_at);
         if (HF_MUTANT(RETRY_NEW_RID)) {
             req->entry = NULL;
             hf__entry_gone(entry);
@@ -55,19 +55,12 @@ static void join_failed(hf__req *req, const hf_op *op)
         }
         return;
     }
-    hf__entry_ref(entry);
-    entry->req = NULL;
     if (req->stop)
         code = req->stop;
     else if (code == 0 || op->outcome == HF_UNKNOWN)
         code = HF_EUNAVAIL;
-    if (entry->unsure) {
-        hf__req_leave(req, entry);
-    } else {
-        hf__entry_gone(entry);
-    }
+    hf__req_drop_entry(req);
     hf__req_finish(req, code, &op->error);
-    hf__entry_unref(entry);
 }
 
 /* The store says that the entry is granted; `sent` is when we asked. */
@@ -83,7 +76,9 @@ static void grant(hf__req *req, hf_nsec sent)
         hf__req_finish(req, req->stop, NULL);
         return;
     }
-    if (fixed && entry->place.remaining == 0 && !HF_MUTANT(FIXED_FROM_PUSH)) {
+    hf__lease_look_at_clocks(&s->lease);
+    if (fixed && !HF_MUTANT(FIXED_FROM_PUSH) &&
+        (entry->place.remaining == 0 || s->lease.jump_at > sent)) {
         req->state = HF_REQ_CONFIRM;
         req->failures = 0;
         hf__req_advance(req);
@@ -94,6 +89,7 @@ static void grant(hf__req *req, hf_nsec sent)
                                               : entry->place.lease;
 
         entry->own_deadline = sent + left - hf__lease_guard(left);
+        entry->sure_at = sent;
     }
     if (req->want.at_most)
         entry->cap = hf__add_ns(sent, req->want.at_most);
@@ -113,10 +109,7 @@ static void grant(hf__req *req, hf_nsec sent)
     entry->spare = s->caps & HF_CAP_RUN && entry->place.run
                        ? entry->place.run - 1
                        : 0;
-    req->hold_id = req->hold->id;
-    hf__entry_granted(entry, req->hold, req->want.owner, now);
-    req->hold = NULL;
-    hf__req_finish(req, 0, NULL);
+    hf__req_granted(req, entry, now);
 }
 
 /* Where the store has no marks the core's rule decides. */
@@ -126,7 +119,7 @@ void hf__judge_seats(hf_place *place)
 
     if (place->verdict == HF_JUDGE) {
         place->verdict =
-            place->seat_count
+            place->seats && place->seat_count
                 ? hfd_admit(place->seats, place->seat_count,
                             place->seat_count - 1, &whom)
                 : HF_GONE;
@@ -146,7 +139,7 @@ static void look_later(hf__entry *entry, hf_nsec now)
     in += (hf_nsec)hf__random_below((uint64_t)in / 16 + 1);
     if (now + in < s->recheck_at) {
         s->recheck_at = now + in;
-        hf__session_wake_keeper(s);
+        hf__session_wake_keeper(s, s->recheck_at);
     }
 }
 
@@ -168,10 +161,8 @@ void hf__req_verdict(hf__entry *entry, const hf_place *fresh, bool from_push)
         break;
     case HF_GONE:
         if (fresh->reason == HF_EFORCED) {
-            hf__entry_ref(entry);
+            hf__req_drop_entry(req);
             hf__req_finish(req, HF_EFORCED, NULL);
-            hf__entry_gone(entry);
-            hf__entry_unref(entry);
         } else if (fresh->reason == HF_EEXPIRED && entry->gen == s->gen) {
             hf__session_lost(s, HF_EEXPIRED);
         } else {
@@ -190,16 +181,15 @@ static void join_applied(hf__req *req, hf_op *op)
     hf__entry *entry = req->entry;
 
     if (op->error.code == HF_EEXPIRED) {
-        hf__session_lost(s, HF_EEXPIRED); /* puts it back in line */
+        hf__session_lost(s, HF_EEXPIRED);
+        hf__req_requeue(req);
         return;
     }
     entry->place = *op->place;
     if (op->error.code) {
-        hf__entry_ref(entry);
+        hf__req_drop_entry(req);
         hf__req_finish(req, req->stop ? req->stop : op->error.code,
                        &op->error);
-        hf__entry_gone(entry);
-        hf__entry_unref(entry);
         return;
     }
     hf__judge_seats(&entry->place);
@@ -218,7 +208,7 @@ static void join_applied(hf__req *req, hf_op *op)
         look_later(entry, hfd_now());
         if (entry->pushed && !HF_MUTANT(WAKE_DROPPED)) {
             s->recheck_at = 0;
-            hf__session_wake_keeper(s);
+            hf__session_wake_keeper(s, 0);
         }
         hf__line_pump(s, key);
     }
@@ -247,6 +237,8 @@ bool hf__join_prepare(hf__req *req, hf_op *op, hf_place *copy)
 {
     hf__session *s = req->s;
 
+    if (req->entry && req->entry->gen != s->gen)
+        hf__req_drop_entry(req); /* of a session that is no more */
     if (!req->entry) {
         req->entry = hf__entry_new(s, req->key, req);
         if (!req->entry) {
@@ -359,10 +351,13 @@ void hf__recheck_landed(hf__flight *flight)
         hf_place *copy = &flight->copies[i];
         hf__entry *entry = hf__entry_find(s, &copy->rid);
 
-        hf__judge_seats(copy);
-        if (!good || !entry || entry->state != HF_ENTRY_WAITING)
+        if (!good || !entry || entry->state != HF_ENTRY_WAITING) {
+            hfd_free(copy->seats);
             continue;
+        }
+        hf__judge_seats(copy);
         memcpy(entry->place.own, copy->own, sizeof copy->own);
         hf__req_verdict(entry, copy, false);
     }
+    hf__session_wake_keeper(s, s->recheck_at);
 }

@@ -42,7 +42,10 @@ static void recheck_here(hf__req *req)
     s->stats.rechecks++;
     hf__entry_ref(entry);
     hf__op_run(s, &op);
-    hf__judge_seats(&copy);
+    if (op.outcome != HF_APPLIED || op.error.code)
+        hfd_free(copy.seats);
+    else
+        hf__judge_seats(&copy);
     if (entry->state == HF_ENTRY_WAITING && op.outcome == HF_APPLIED) {
         memcpy(entry->place.own, copy.own, sizeof copy.own);
         if (op.error.code == HF_EEXPIRED && entry->gen == s->gen)

@@ -38,10 +38,11 @@ void hf__req_post(hf__req *req)
     hf__result_post(req->s, &req->result);
 }
 
-int hf_session_fd(hf_session *s)
+int hf_session_fd(hf_session *handle)
 {
+    hf__session *s;
     int fd;
-    int code = hf__session_enter(s, NULL);
+    int code = hf__session_enter(handle, &s, NULL);
 
     if (code)
         return code;
@@ -81,12 +82,13 @@ static void fill_change(hf_result *ret, hf__hold *hold)
         hf__error(&ret->error, hold->reason, "%s", hf_strerror(hold->reason));
 }
 
-int hf_collect(hf_session *s, hf_result *ret)
+int hf_collect(hf_session *handle, hf_result *ret)
 {
+    hf__session *s;
     hf__node *node;
     hf__result *result;
     uint64_t count;
-    int code = hf__session_enter(s, NULL);
+    int code = ret ? hf__session_enter(handle, &s, NULL) : HF_EINVAL;
 
     if (code)
         return code;
@@ -139,10 +141,11 @@ int hf_cancel(hf_request *request, hf_error *err)
     return code;
 }
 
-int hf_cancel_owner(hf_session *s, uint64_t owner)
+int hf_cancel_owner(hf_session *handle, uint64_t owner)
 {
+    hf__session *s;
     int count = 0;
-    int code = hf__session_enter(s, NULL);
+    int code = hf__session_enter(handle, &s, NULL);
 
     if (code)
         return code;

@@ -239,7 +239,7 @@ void hf__entry_arm(hf__entry *entry)
     if (entry->state == HF_ENTRY_GRANTED && entry->told != HF_LOST) {
         if (end != HF_NEVER) {
             hf__heap_set(&entry->s->timers, &entry->timer, end);
-            hf__session_wake_keeper(entry->s);
+            hf__session_wake_keeper(entry->s, end);
         } else {
             hf__heap_remove(&entry->s->timers, &entry->timer);
         }
@@ -264,8 +264,6 @@ void hf__entry_granted(hf__entry *entry, hf__hold *hold, uint64_t owner,
     hf__entry_ref(entry);
     hf__list_append(&entry->holds, &hold->node);
     entry->hold_count++;
-    if (owner == hf__thread_serial())
-        hf__thread_count_hold(1);
     hf__entry_arm(entry);
 }
 
@@ -338,14 +336,14 @@ int hf__entry_check(hf__entry *entry, hf_nsec now)
         hf__leave_timer(&entry->timer, now);
         return HF_EEXPIRED;
     }
-    if (is_fixed(entry))
-        return 0;
-    hf__lease_look_at_clocks(&s->lease, now, hfd_realtime_us());
+    hf__lease_look_at_clocks(&s->lease);
+    if (is_fixed(entry)) /* only a confirmation sent since a jump counts */
+        return s->lease.jump_at > entry->sure_at ? HF_EUNKNOWN : 0;
     hf__session_judge(s, now);
     if (entry->told == HF_LOST)
         return entry->reason;
     if (s->lease.clock_doubt) {
-        hf__session_wake_keeper(s);
+        hf__session_wake_keeper(s, 0);
         return HF_EUNKNOWN;
     }
     return 0;

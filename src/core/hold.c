@@ -33,7 +33,7 @@ void hf__hold_unref(hf__hold *hold)
 {
     if (atomic_fetch_sub(&hold->refs, 1) > 1)
         return;
-    hf__handle_drop(hold->id);
+    hf__handle_drop(hold->id, HF__HOLD);
     if (hold->entry) {
         hf__list_remove(&hold->result.node);
         hf__entry_unref(hold->entry);
@@ -92,7 +92,7 @@ bool hf__hold_detach(hf__hold *hold)
     hold->spent = true;
     hf__list_remove(&hold->node);
     hf__list_remove(&hold->result.node);
-    hf__handle_drop(hold->id);
+    hf__handle_drop(hold->id, HF__HOLD);
     hold->collected = false;
     if (entry->owner == hf__thread_serial())
         hf__thread_count_hold(-1);

@@ -29,12 +29,13 @@ static int op_answer(const hf_op *op, const char *what, hf_error *err)
     return from.code ? hf__error_wrap(err, &from, "%s", what) : 0;
 }
 
-int hf_list(hf_session *s, const char *prefix, hf_list_fn *fn, void *user,
+int hf_list(hf_session *handle, const char *prefix, hf_list_fn *fn, void *user,
             hf_error *err)
 {
     listing list = {.fn = fn, .user = user};
     hf_op op;
-    int code = hf__session_enter(s, err);
+    hf__session *s;
+    int code = hf__session_enter(handle, &s, err);
 
     if (code)
         return code;
@@ -57,12 +58,13 @@ int hf_list(hf_session *s, const char *prefix, hf_list_fn *fn, void *user,
     return code;
 }
 
-int hf_break(hf_session *s, const char *key, const hf_break_options *opt,
+int hf_break(hf_session *handle, const char *key, const hf_break_options *opt,
              uint32_t *ret_broken, hf_error *err)
 {
     hf_op op;
     size_t len;
-    int code = hf__session_enter(s, err);
+    hf__session *s;
+    int code = hf__session_enter(handle, &s, err);
 
     if (code)
         return code;
@@ -88,10 +90,11 @@ int hf_break(hf_session *s, const char *key, const hf_break_options *opt,
     return code;
 }
 
-int hf_doctor(hf_session *s, hf_doctor_fn *fn, void *user, hf_error *err)
+int hf_doctor(hf_session *handle, hf_doctor_fn *fn, void *user, hf_error *err)
 {
     hf_op op;
-    int code = hf__session_enter(s, err);
+    hf__session *s;
+    int code = hf__session_enter(handle, &s, err);
 
     if (code)
         return code;

@@ -29,7 +29,7 @@
 
 enum { HF_RUN_MAX = 16 };
 
-typedef struct hf_session hf__session;
+typedef struct hf__session hf__session;
 typedef struct hf__key hf__key;
 typedef struct hf__entry hf__entry;
 typedef struct hf__hold hf__hold;
@@ -156,6 +156,7 @@ struct hf__entry {
     hf__entry_state state;
     bool in_rids;
     bool unsure; /* a join was sent, nobody knows whether it arrived */
+    bool stray;  /* some attempt had no answer, and may arrive yet */
     bool pushed; /* news came while its join was under way: look at once */
     bool listed; /* in the lists of key and session */
     uint64_t gen;        /* of the session it was joined in */
@@ -166,6 +167,7 @@ struct hf__entry {
     uint64_t owner, token;
     uint32_t spare;       /* numbers left for local hand-overs */
     hf_nsec own_deadline; /* of a fixed lease; HF_NEVER: none */
+    hf_nsec sure_at;      /* when what set it was sent */
     hf_nsec cap;          /* at_most_ms; HF_NEVER: none */
     hf_nsec granted_at, at_least;
     hf__timer timer; /* own deadline, cap, or the next try to leave */
@@ -211,7 +213,8 @@ typedef enum hf__attach_state {
     HF_ATTACH_DONE
 } hf__attach_state;
 
-struct hf_session {
+struct hf__session {
+    uint64_t id; /* its handle */
     pthread_mutex_t mu;
     hf__node open_node; /* in the list of open sessions */
     uint64_t fork_mark;
@@ -251,7 +254,8 @@ struct hf_session {
     bool keeper_runs, keeper_stop;
     pthread_t keeper;
     int epoll_fd, timer_fd, wake_fd, result_fd;
-    hf_nsec keeper_due; /* what the timer is set to */
+    hf_nsec keeper_due; /* when it comes next, as far as anybody knows */
+    hf_nsec timer_due;  /* the keeper's own: what its timer is set to */
     hf__crew pool, renewer, teller;
 };
 
@@ -267,19 +271,26 @@ void hf__process_remove(hf__session *s);
 
 /* ---- handle.c ---- */
 
-typedef enum hf__handle_kind { HF__HOLD = 1, HF__REQUEST } hf__handle_kind;
+typedef enum hf__handle_kind {
+    HF__SESSION = 1,
+    HF__HOLD,
+    HF__REQUEST
+} hf__handle_kind;
 void hf__handle_reset(uint64_t mark); /* nobody else may be in the table */
 int hf__handle_new(hf__handle_kind kind, void *object, uint64_t *ret);
-void hf__handle_drop(uint64_t id);
+bool hf__handle_drop(uint64_t id, hf__handle_kind kind); /* was it live? */
 /* The object, after `take` was called on it with the table locked. */
 int hf__handle_find(const void *handle, hf__handle_kind kind, void **ret,
                     void (*take)(void *object));
+/* In a forked child that has not begun: the parent's object; NULL: none. */
+void *hf__handle_peek_inherited(const void *handle, hf__handle_kind kind);
 #define HF_HANDLE(type, id) ((type *)(uintptr_t)(id))
 
 /* ---- session.c ---- */
 
-/* Begin and end a call on s; hf__session_enter locks. */
-int hf__session_enter(hf__session *s, hf_error *err);
+/* Begin and end a call on a session; hf__session_enter locks it. */
+int hf__session_enter(const hf_session *handle, hf__session **ret,
+                      hf_error *err);
 void hf__session_leave(hf__session *s); /* unlocks */
 void hf__session_lock(hf__session *s);
 void hf__session_unlock(hf__session *s); /* and starts what is in the outbox */
@@ -302,7 +313,8 @@ void hf__session_lost(hf__session *s, int reason);
 /* Computes the state, tells what changed; true: good to grant in. */
 bool hf__session_judge(hf__session *s, hf_nsec now);
 void hf__session_renewed(hf__session *s, hf_op *op, uint64_t gen);
-void hf__session_wake_keeper(hf__session *s);
+/* The keeper is wanted at `due`; wakes it if it sleeps longer. */
+void hf__session_wake_keeper(hf__session *s, hf_nsec due);
 void hf__session_host(hf__session *s, hf_host *host);
 /* A thread ended while it held locks: leave them. */
 void hf__session_abandon_owner(hf__session *s, uint64_t owner);
@@ -380,6 +392,8 @@ int hf__req_submit(hf__req *req, const char *key, hf_error *err);
 /* The caller's thread works and sleeps until req is done. */
 void hf__req_wait(hf__req *req);
 void hf__req_finish(hf__req *req, int code, const hf_error *why);
+/* It has this entry now: makes its hold, finishes it. */
+void hf__req_granted(hf__req *req, hf__entry *entry, hf_nsec now);
 /* Its turn came or its pause ended: wake its thread or send a flight. */
 void hf__req_advance(hf__req *req);
 /* Give up an entry that a request had: by its thread before it returns, or by
@@ -387,6 +401,9 @@ void hf__req_advance(hf__req *req);
 void hf__req_leave(hf__req *req, hf__entry *entry);
 /* End the wait: the line or the queue is left. */
 void hf__req_stop(hf__req *req, int code);
+/* Its entry is of no use any more: forgotten, or left if the store may still
+ * hear of it. */
+void hf__req_drop_entry(hf__req *req);
 /* Its place died with the session. */
 void hf__req_requeue(hf__req *req);
 /* In front: it was there before those who wait behind it. */

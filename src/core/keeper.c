@@ -97,7 +97,7 @@ hf_nsec hf__keeper_step(hf__session *s)
     hf__timer *timer;
     hf_nsec next;
 
-    hf__lease_look_at_clocks(&s->lease, now, hfd_realtime_us());
+    hf__lease_look_at_clocks(&s->lease);
     hf__session_judge(s, now);
     while ((timer = hf__heap_pop_due(&s->timers, now)) != NULL)
         timer->fire(timer, now);
@@ -132,9 +132,11 @@ static void set_timer(hf__session *s, hf_nsec due)
 {
     struct itimerspec spec = {0};
 
-    if (due == s->keeper_due)
+    if (due == s->timer_due) {
+        s->keeper_due = due;
         return;
-    s->keeper_due = due;
+    }
+    s->keeper_due = s->timer_due = due;
     if (due != HF_NEVER) {
         if (due < 1)
             due = 1;
@@ -178,11 +180,8 @@ static void *run_keeper(void *arg)
 
             if (who == &s->wake_fd || who == &s->timer_fd) {
                 if (read(*(const int *)who, &count, sizeof count) > 0 &&
-                    who == &s->timer_fd) {
-                    hf__session_lock(s);
-                    s->keeper_due = 0;
-                    hf__session_unlock(s);
-                }
+                    who == &s->timer_fd)
+                    s->timer_due = 0; /* it has fired: set it anew */
             } else if (who == s) {
                 s->driver->dispatch(s->store);
             } else {

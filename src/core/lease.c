@@ -22,6 +22,15 @@
 #include "base/error.h"
 #include "core/mutant.h"
 
+/* How far the wall clock is ahead of ours.  Ours is read first here and last in
+ * a look: a pause between two readings must not look like a jump. */
+static int64_t wall_offset_us(void)
+{
+    hf_nsec now = hfd_now();
+
+    return hfd_realtime_us() - now / 1000;
+}
+
 int hf__lease_init(hf__lease *lease, int64_t lease_ms, hf_error *err)
 {
     hf_nsec ttl = HF_MS(lease_ms);
@@ -42,6 +51,7 @@ int hf__lease_init(hf__lease *lease, int64_t lease_ms, hf_error *err)
         ttl - lease->stop_margin - hf__lease_guard(ttl))
         return hf__error(err, HF_EINVAL, "lease_ms %lld leaves no time to renew",
                          (long long)lease_ms);
+    lease->real_minus_boot_us = wall_offset_us();
     return 0;
 }
 
@@ -65,13 +75,14 @@ void hf__lease_began(hf__lease *lease, hf_nsec sent, hf_nsec remaining)
     lease->clock_doubt = false;
     lease->deadline = deadline_of(sent, remaining);
     lease->next_renew = sent + lease->renew_every;
-    lease->real_minus_boot_us = hfd_realtime_us() - hfd_now() / 1000;
+    hf__lease_look_at_clocks(lease); /* did they jump since it was sent? */
 }
 
 void hf__lease_renewed(hf__lease *lease, hf_nsec sent, hf_nsec remaining)
 {
     hf_nsec deadline = deadline_of(sent, remaining);
 
+    hf__lease_look_at_clocks(lease);
     if (lease->state != HF_HELD && lease->state != HF_DOUBTFUL) {
         if (!(HF_MUTANT(RENEW_AFTER_LOSS) && lease->state == HF_LOST))
             return;
@@ -85,11 +96,8 @@ void hf__lease_renewed(hf__lease *lease, hf_nsec sent, hf_nsec remaining)
     lease->state = HF_HELD;
     lease->reason = 0;
     lease->failures = 0;
+    lease->clock_doubt = false;
     lease->next_renew = sent + lease->renew_every;
-    if (lease->clock_doubt) {
-        lease->clock_doubt = false;
-        lease->real_minus_boot_us = hfd_realtime_us() - hfd_now() / 1000;
-    }
 }
 
 void hf__lease_doubt(hf__lease *lease, hf_nsec now, int reason)
@@ -118,19 +126,23 @@ void hf__lease_lost(hf__lease *lease, int reason)
     }
 }
 
-void hf__lease_look_at_clocks(hf__lease *lease, hf_nsec now, int64_t real_us)
+void hf__lease_look_at_clocks(hf__lease *lease)
 {
+    int64_t real_us = hfd_realtime_us();
+    hf_nsec now = hfd_now();
     int64_t ahead_us = real_us - now / 1000 - lease->real_minus_boot_us;
 
-    if (lease->state != HF_HELD && lease->state != HF_DOUBTFUL)
-        return;
     if (ahead_us < 0)
         lease->real_minus_boot_us += ahead_us; /* set back: means nothing */
-    if (ahead_us * 1000 <= hf__lease_guard(lease->ttl) || lease->clock_doubt)
+    if (ahead_us * 1000 <= hf__lease_guard(lease->ttl))
         return;
-    lease->clock_doubt = true;
-    hf__lease_doubt(lease, now, HF_EUNKNOWN);
-    lease->next_renew = now;
+    lease->real_minus_boot_us += ahead_us; /* the next jump is another one */
+    lease->jump_at = now;
+    if (lease->state == HF_HELD || lease->state == HF_DOUBTFUL) {
+        lease->clock_doubt = true;
+        hf__lease_doubt(lease, now, HF_EUNKNOWN);
+        lease->next_renew = now;
+    }
 }
 
 hf_nsec hf__lease_lost_at(const hf__lease *lease)

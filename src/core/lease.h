@@ -14,6 +14,8 @@ typedef struct hf__lease {
     hf_nsec doubt_at;   /* when the doubt arose */
     int reason;         /* of doubt or loss */
     bool clock_doubt;   /* arithmetic itself is in doubt */
+    /* the clocks, watched from the start, with a lease or without */
+    hf_nsec jump_at; /* when a jump was noticed last; 0: never */
     int64_t real_minus_boot_us;
     unsigned failures; /* in a row */
 } hf__lease;
@@ -36,7 +38,7 @@ void hf__lease_lost(hf__lease *lease, int reason);
 
 /* Read both clocks: did the wall clock run ahead of ours, as it does after a
  * freeze that ours did not count? */
-void hf__lease_look_at_clocks(hf__lease *lease, hf_nsec now, int64_t real_us);
+void hf__lease_look_at_clocks(hf__lease *lease);
 
 /* LOST from then on; HF_NEVER while there is no lease. */
 hf_nsec hf__lease_lost_at(const hf__lease *lease);

@@ -20,7 +20,7 @@ static void prepare_leave(hf__entry *entry, hf_op *op, hf_place *copy)
     *copy = entry->place;
     hf__op_init(entry->s, op, HF_OP_LEAVE);
     op->place = copy;
-    op->tomb = entry->unsure;
+    op->tomb = entry->stray;
     if (entry->at_least && entry->granted_at && entry->told != HF_LOST) {
         hf_nsec end = hf__add_ns(entry->granted_at, entry->at_least);
 
@@ -69,10 +69,10 @@ static void try_again(hf__entry *entry)
 {
     hf_nsec pause = HF_MS(50) << (entry->leave_tries < 4 ? entry->leave_tries
                                                          : 4);
+    hf_nsec at = hfd_now() + (hf_nsec)hf__random_below((uint64_t)pause) + 1;
 
-    hf__heap_set(&entry->s->timers, &entry->timer,
-                 hfd_now() + (hf_nsec)hf__random_below((uint64_t)pause) + 1);
-    hf__session_wake_keeper(entry->s);
+    hf__heap_set(&entry->s->timers, &entry->timer, at);
+    hf__session_wake_keeper(entry->s, at);
 }
 
 static void flight_landed(hf__flight *flight)
@@ -191,7 +191,13 @@ void hf__leave_timer(hf__timer *timer, hf_nsec now)
 
         key->refs++;
         hf__entry_lost(entry, HF_EEXPIRED);
-        hf__leave_later(entry);
+        if (entry->place.lease) {
+            /* The lease was promised to its end; the store knows when. */
+            entry->s->holds--;
+            hf__entry_gone(entry);
+        } else {
+            hf__leave_later(entry);
+        }
         hf__line_pump(entry->s, key);
         hf__key_put(entry->s, key);
     } else if (entry->state == HF_ENTRY_LEAVING) {

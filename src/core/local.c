@@ -176,9 +176,7 @@ bool hf__line_hand_over(hf__entry *entry, hf_nsec now)
     entry->cap = req->want.at_most ? hf__add_ns(now, req->want.at_most)
                                    : HF_NEVER;
     s->stats.handovers++;
-    hf__entry_granted(entry, req->hold, req->want.owner, now);
-    req->hold = NULL;
-    hf__req_finish(req, 0, NULL);
+    hf__req_granted(req, entry, now);
     return true;
 }
 

@@ -126,9 +126,12 @@ int hf_open(hf_session **ret, const char *url, const hf_open_options *opt,
     code = hf__open_options(&o, opt, err);
     if (code)
         return code;
-    if (!url)
+    if (!url) {
         url = secure_getenv("HOLDFAST_URL");
-    if (!url || !*url) {
+        if (url && !*url)
+            url = NULL;
+    }
+    if (!url) {
         code = default_url(buf, sizeof buf, err);
         url = buf;
     }
@@ -143,32 +146,56 @@ int hf_open(hf_session **ret, const char *url, const hf_open_options *opt,
         free_session(s);
         return code;
     }
+    if (hf__handle_new(HF__SESSION, s, &s->id) != 0) {
+        free_session(s);
+        return hf__error(err, HF_ENOMEM, "out of memory");
+    }
     hf__process_add(s);
-    *ret = s;
+    *ret = HF_HANDLE(hf_session, s->id);
     return 0;
 }
 
-const char *hf_session_url(const hf_session *s)
+const char *hf_session_url(const hf_session *handle)
 {
-    return hf__url_shown(s->url);
+    hf__session *s;
+    const char *url;
+
+    if (hf__session_enter(handle, &s, NULL) != 0)
+        return "";
+    url = hf__url_shown(s->url);
+    hf__session_leave(s);
+    return url;
 }
 
-uint32_t hf_session_caps(const hf_session *s)
+uint32_t hf_session_caps(const hf_session *handle)
 {
-    return s->caps & 0xffff;
+    hf__session *s;
+    uint32_t caps;
+
+    if (hf__session_enter(handle, &s, NULL) != 0)
+        return 0;
+    caps = s->caps & 0xffff;
+    hf__session_leave(s);
+    return caps;
 }
 
-int hf_session_life_fd(const hf_session *s)
+int hf_session_life_fd(const hf_session *handle)
 {
-    return s->driver->life_fd && !hf__session_forked(s)
-               ? s->driver->life_fd(s->store)
-               : -1;
+    hf__session *s;
+    int fd = -1;
+
+    if (hf__session_enter(handle, &s, NULL) == 0) {
+        if (s->driver->life_fd)
+            fd = s->driver->life_fd(s->store);
+        hf__session_leave(s);
+    }
+    return fd;
 }
 
-int hf_session_stats(const hf_session *session, hf_stats *ret)
+int hf_session_stats(const hf_session *handle, hf_stats *ret)
 {
-    hf__session *s = (hf__session *)(uintptr_t)session;
-    int code = hf__session_enter(s, NULL);
+    hf__session *s;
+    int code = ret ? hf__session_enter(handle, &s, NULL) : HF_EINVAL;
 
     if (code)
         return code;
@@ -193,12 +220,13 @@ static void end_waits(hf__session *s)
 static void drop_handles(hf__session *s)
 {
     HF_LIST_EACH(node, &s->reqs)
-        hf__handle_drop(HF_CONTAINER(node, hf__req, all)->id);
+        hf__handle_drop(HF_CONTAINER(node, hf__req, all)->id, HF__REQUEST);
     HF_LIST_EACH(entry_node, &s->entries) {
         hf__entry *entry = HF_CONTAINER(entry_node, hf__entry, of_session);
 
         HF_LIST_EACH(node, &entry->holds)
-            hf__handle_drop(HF_CONTAINER(node, hf__hold, node)->id);
+            hf__handle_drop(HF_CONTAINER(node, hf__hold, node)->id,
+                            HF__HOLD);
     }
 }
 
@@ -222,15 +250,14 @@ static void detach_holds(hf__entry *entry)
     }
 }
 
-/* Give everything back, the last taken first. */
+/* Give everything back, the last taken first.  The list may change while the
+ * store is asked, but nothing new comes in. */
 static void leave_all(hf__session *s, hf_nsec until)
 {
-    hf__node *node = s->entries.prev;
+    while (!hf__list_empty(&s->entries)) {
+        hf__entry *entry =
+            HF_CONTAINER(s->entries.prev, hf__entry, of_session);
 
-    while (node != &s->entries) {
-        hf__entry *entry = HF_CONTAINER(node, hf__entry, of_session);
-
-        node = node->prev;
         hf__entry_ref(entry);
         detach_holds(entry);
         hf__entry_settle(entry);
@@ -254,17 +281,29 @@ static void detach_here(hf__session *s, hf_nsec until)
     hf__op_run(s, &op);
 }
 
-void hf_close(hf_session *s)
+static void keep_inside(void *object)
 {
-    hf_nsec until;
+    (void)object; /* the drop below decides who closes */
+}
 
-    if (!s)
-        return;
-    if (hf__session_forked(s)) {
-        s->driver->abandon(s->store);
-        hf__keeper_abandon(s);
+void hf_close(hf_session *handle)
+{
+    hf__session *s;
+    void *object;
+    hf_nsec until;
+    int code = hf__handle_find(handle, HF__SESSION, &object, keep_inside);
+
+    if (code == HF_EFORKED) {
+        s = hf__handle_peek_inherited(handle, HF__SESSION);
+        if (s) {
+            s->driver->abandon(s->store);
+            hf__keeper_abandon(s);
+        }
         return;
     }
+    if (code || !hf__handle_drop((uint64_t)(uintptr_t)handle, HF__SESSION))
+        return; /* NULL, or another thread closes it */
+    s = object;
     hf__process_remove(s);
     hf__session_lock(s);
     s->closing = true;

@@ -20,7 +20,7 @@ static int copy_options(void *ret, size_t known, const void *opt, size_t size,
                          "%s has no size: initialise it with its macro", name);
     for (size_t i = known; i < size; i++) {
         if (bytes[i])
-            return hf__error(err, HF_ENOTSUP,
+            return hf__error(err, HF_EINVAL,
                              "%s asks for something that this version (%s) "
                              "does not know",
                              name, HF_VERSION_TEXT);

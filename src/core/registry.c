@@ -123,8 +123,9 @@ static int load_from(const hf_driver **ret, const char *folder, size_t len,
     return accept_object(ret, object, path, err);
 }
 
+/* 1: there is none. */
 static int load_module(const hf_driver **ret, const char *module,
-                       const char *scheme, hf_error *err)
+                       hf_error *err)
 {
     const char *path = secure_getenv("HOLDFAST_DRIVER_PATH");
     Dl_info here;
@@ -150,32 +151,40 @@ static int load_module(const hf_driver **ret, const char *module,
             code = load_from(ret, folder, strlen(folder), module, err);
         }
     }
-    if (code == 1)
-        code = hf__error(err, HF_EDRIVER,
-                         "no driver for '%s:' here: install holdfast-%s (or "
-                         "name its folder in HOLDFAST_DRIVER_PATH)",
-                         scheme, module);
     return code;
+}
+
+/* The object that would bring a scheme; false: we have never heard of it. */
+static bool name_module(char *buf, size_t cap, const char *scheme, size_t len)
+{
+    snprintf(buf, cap, "%.*s", (int)len, scheme);
+    for (size_t i = 0; i < sizeof known_schemes / sizeof *known_schemes; i++) {
+        if (strcmp(known_schemes[i].scheme, buf) == 0) {
+            snprintf(buf, cap, "%s", known_schemes[i].module);
+            return true;
+        }
+    }
+    return false;
 }
 
 static int find_driver(const hf_driver **ret, const char *scheme, size_t len,
                        hf_error *err)
 {
-    const char *module = NULL;
+    char module[40];
     int code = 0;
 
     pthread_mutex_lock(&loaded_mu);
     *ret = find_loaded(scheme, len);
     if (!*ret) {
-        for (size_t i = 0; i < sizeof known_schemes / sizeof *known_schemes;
-             i++) {
-            if (strlen(known_schemes[i].scheme) == len &&
-                strncmp(known_schemes[i].scheme, scheme, len) == 0)
-                module = known_schemes[i].module;
-        }
-        if (module)
-            code = load_module(ret, module, scheme, err);
-        else
+        bool known = name_module(module, sizeof module, scheme, len);
+
+        code = load_module(ret, module, err);
+        if (code == 1 && known)
+            code = hf__error(err, HF_EDRIVER,
+                             "no driver for '%.*s:' here: install holdfast-%s "
+                             "(or name its folder in HOLDFAST_DRIVER_PATH)",
+                             (int)len, scheme, module);
+        else if (code == 1)
             code = hf__error(err, HF_EURL,
                              "unknown scheme '%.*s:': known are sqlite, mem, "
                              "redis, postgres, mysql, odbc, zookeeper, etcd",

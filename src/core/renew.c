@@ -55,12 +55,13 @@ static int end_renew(hf__entry *entry, hf_op *op, uint64_t gen, hf_error *err)
         return op->outcome == HF_APPLIED ? 0 : answer_of(entry, op, err);
     }
     code = hf__entry_check(entry, hfd_now());
-    if (code)
+    if (code && code != HF_EUNKNOWN)
         return hf__lost_error(entry, code, err);
     code = answer_of(entry, op, err);
     if (code == 0) {
         hf_nsec left = op->place->remaining;
 
+        entry->sure_at = op->sent;
         entry->own_deadline = op->sent + left - hf__lease_guard(left);
         hf__entry_arm(entry);
     }

@@ -71,7 +71,7 @@ void hf__req_free(hf__req *req)
     if (req->hold)
         hf__hold_unref(req->hold);
     if (req->id)
-        hf__handle_drop(req->id);
+        hf__handle_drop(req->id, HF__REQUEST);
     hfd_free((void *)(uintptr_t)req->want.value);
     hfd_free(req->error);
     hfd_free(req);
@@ -152,10 +152,31 @@ static int take_again(hf__req *req, hf__key *key, hf_error *err)
         return hf__error(err, HF_EDEADLK,
                          "this owner holds it shared and wants it alone: "
                          "release the shared hold first");
-    req->hold_id = req->hold->id;
-    hf__entry_granted(entry, req->hold, owner, hfd_now());
-    req->hold = NULL;
+    req->s->waiters++; /* finish takes it off */
+    hf__req_granted(req, entry, hfd_now());
     return 0;
+}
+
+void hf__req_granted(hf__req *req, hf__entry *entry, hf_nsec now)
+{
+    req->hold_id = req->hold->id;
+    hf__entry_granted(entry, req->hold, req->want.owner, now);
+    req->hold = NULL;
+    hf__req_finish(req, 0, NULL);
+}
+
+/* What this process has in the store must be of the same kind. */
+static bool is_same_kind(const hf__key *key, const hf__want *want)
+{
+    HF_LIST_EACH(node, &key->entries) {
+        const hf__entry *entry = HF_CONTAINER(node, hf__entry, of_key);
+        hf_seat seat = {.mode = entry->place.mode,
+                        .places = entry->place.places};
+
+        if (entry->state < HF_ENTRY_LEAVING && entry->told != HF_LOST)
+            return hfd_same_kind(&seat, want->mode, want->places);
+    }
+    return true;
 }
 
 /* Somebody of this process is before us: no need to ask the store. */
@@ -180,6 +201,10 @@ int hf__req_submit(hf__req *req, const char *text, hf_error *err)
     if (!key)
         return hf__error(err, HF_ENOMEM, "out of memory");
     code = take_again(req, key, err);
+    if (code == 1 && !is_same_kind(key, &req->want))
+        code = hf__error(err, HF_EKIND,
+                         "this process uses it as another kind of lock, or "
+                         "with other places");
     if (code == 1 && req->want.try_only && is_busy_here(key))
         code = hf__error(err, HF_EBUSY, "held in this process");
     if (code == 1 && hf__line_deadlock(s, key, req->want.owner))
@@ -191,10 +216,6 @@ int hf__req_submit(hf__req *req, const char *text, hf_error *err)
                          req->want.cancel_fd);
     if (code <= 0) {
         hf__key_put(s, key);
-        if (code == 0) {
-            s->waiters++; /* finish takes it off */
-            hf__req_finish(req, 0, NULL);
-        }
         return code;
     }
     req->key = key;
@@ -209,7 +230,7 @@ int hf__req_submit(hf__req *req, const char *text, hf_error *err)
     key->line_count++;
     if (req->deadline != HF_NEVER) {
         hf__heap_set(&s->timers, &req->timer, req->deadline);
-        hf__session_wake_keeper(s);
+        hf__session_wake_keeper(s, req->deadline);
     }
     hf__line_pump(s, key);
     return 0;
@@ -227,17 +248,29 @@ void hf__req_back_in_line(hf__req *req)
     key->line_count++;
 }
 
+void hf__req_drop_entry(hf__req *req)
+{
+    hf__entry *entry = req->entry;
+
+    if (!entry)
+        return;
+    req->entry = NULL;
+    entry->req = NULL;
+    /* An attempt without an answer may still arrive: only a leave with a tomb
+     * makes sure that it finds the door shut. */
+    if (entry->state != HF_ENTRY_GONE && entry->stray &&
+        entry->gen == entry->s->gen)
+        hf__req_leave(req, entry);
+    else if (entry->state != HF_ENTRY_GONE)
+        hf__entry_gone(entry);
+    hf__entry_unref(entry);
+}
+
 void hf__req_requeue(hf__req *req)
 {
     hf__session *s = req->s;
 
-    if (req->entry) {
-        req->entry->req = NULL;
-        if (req->entry->state != HF_ENTRY_GONE)
-            hf__entry_gone(req->entry);
-        hf__entry_unref(req->entry);
-        req->entry = NULL;
-    }
+    hf__req_drop_entry(req);
     if (req->stop || (req->want.try_only && req->failures++ > 0)) {
         hf__req_finish(req, req->stop ? req->stop : HF_EUNAVAIL, NULL);
         return;
@@ -280,11 +313,11 @@ void hf__req_stop(hf__req *req, int code)
     default:
         break;
     }
-    if (entry && (entry->unsure || entry->state == HF_ENTRY_WAITING))
-        hf__req_leave(req, entry);
-    else if (entry)
-        hf__entry_gone(entry);
     if (req->parked && entry)
         req->s->driver->unpark(req->s->store, &entry->place);
+    if (entry && entry->state == HF_ENTRY_WAITING)
+        hf__req_leave(req, entry);
+    else
+        hf__req_drop_entry(req);
     hf__req_finish(req, code, NULL);
 }

@@ -10,9 +10,8 @@
  * pushes of an earlier session are recognised wherever they arrive.  An attach
  * without an answer is not repeated under the same sid: a session id is never
  * used twice (safety, trap 6). */
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -20,18 +19,29 @@
 #include "base/url.h"
 #include "core/internal.h"
 
-int hf__session_enter(hf__session *s, hf_error *err)
+static void take_session(void *object)
 {
-    if (!s)
-        return hf__error(err, HF_EINVAL, "the session is NULL");
-    if (hf__session_forked(s))
-        return hf__error(err, HF_EFORKED,
+    atomic_fetch_add(&((hf__session *)object)->calls, 1);
+}
+
+int hf__session_enter(const hf_session *handle, hf__session **ret,
+                      hf_error *err)
+{
+    void *object;
+    int code = hf__handle_find(handle, HF__SESSION, &object, take_session);
+
+    if (code == HF_EFORKED)
+        return hf__error(err, code,
                          "the session belongs to the parent process (did you "
                          "fork or daemonize after hf_open?): open one here");
-    hf__session_lock(s);
-    atomic_fetch_add(&s->calls, 1);
-    if (s->closing) {
-        hf__session_leave(s);
+    if (code == HF_EINVAL)
+        return hf__error(err, code, "the session is NULL");
+    if (code)
+        return hf__error(err, HF_ECLOSED, "the session is closed");
+    *ret = object;
+    hf__session_lock(*ret);
+    if ((*ret)->closing) {
+        hf__session_leave(*ret);
         return hf__error(err, HF_ECLOSED, "the session is being closed");
     }
     return 0;
@@ -178,13 +188,16 @@ void hf__flight_submit(hf__flight *flight)
     hf__list_append(&flight->s->outbox, &flight->job.node);
 }
 
-void hf__session_wake_keeper(hf__session *s)
+void hf__session_wake_keeper(hf__session *s, hf_nsec due)
 {
     uint64_t one = 1;
 
-    if (s->keeper_runs && !pthread_equal(s->keeper, pthread_self()) &&
-        write(s->wake_fd, &one, sizeof one) < 0)
-        return; /* full: it is awake already */
+    if (due >= s->keeper_due || !s->keeper_runs)
+        return;
+    s->keeper_due = due; /* once is enough */
+    if (write(s->wake_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+        hfd_log(HF_LOG_ERROR, "the keeper cannot be woken: %s",
+                strerror(errno));
 }
 
 /* ---- attach ---- */
@@ -221,19 +234,21 @@ static void attach_landed(hf__session *s, const hf_op *op)
         s->sid = op->sid;
         hf__lease_began(&s->lease, op->sent, op->remaining);
         s->told = HF_HELD;
-        hf__session_wake_keeper(s);
+        hf__session_wake_keeper(s, s->lease.next_renew);
         hf__line_pump_all(s);
     } else {
         hf_nsec pause = HF_MS(50)
                         << (s->attach_failures < 3 ? s->attach_failures : 3);
-        int code = op->error.code ? op->error.code : HF_EUNAVAIL;
+        int code = op->outcome == HF_UNKNOWN || op->error.code == 0
+                       ? HF_EUNAVAIL
+                       : op->error.code;
 
         s->attach = HF_ATTACH_NONE;
         s->attach_failures++;
         s->attach_retry_at =
             hfd_now() + (hf_nsec)hf__random_below((uint64_t)pause) + 1;
         fail_waiting(s, code, &op->error);
-        hf__session_wake_keeper(s);
+        hf__session_wake_keeper(s, s->attach_retry_at);
     }
     wake_waiting(s);
 }
@@ -405,6 +420,7 @@ void hf__session_renewed(hf__session *s, hf_op *op, uint64_t gen)
         hfd_log(HF_LOG_WARN, "renewal failed: %s", op->error.text);
     }
     hf__session_judge(s, hfd_now());
+    hf__session_wake_keeper(s, s->lease.next_renew);
 }
 
 /* ---- what the driver tells ---- */
@@ -434,7 +450,7 @@ static void host_changed(void *ctx, const hf_id *rid, const hf_place *fresh)
         }
         s->recheck_at = 0;
     }
-    hf__session_wake_keeper(s);
+    hf__session_wake_keeper(s, s->recheck_at);
     hf__session_unlock(s);
 }
 
@@ -457,7 +473,7 @@ static void host_news(void *ctx, const hf_id *rid, int reason)
         s->driver->unpark(s->store, &entry->place);
     } else if (entry) {
         s->recheck_at = 0;
-        hf__session_wake_keeper(s);
+        hf__session_wake_keeper(s, 0);
     }
     hf__session_unlock(s);
 }
@@ -470,7 +486,7 @@ static void host_doubt(void *ctx, int reason, const char *text)
     hfd_log(HF_LOG_WARN, "the store is in doubt: %s", text);
     hf__lease_doubt(&s->lease, hfd_now(), reason);
     hf__session_judge(s, hfd_now());
-    hf__session_wake_keeper(s);
+    hf__session_wake_keeper(s, s->lease.next_renew);
     hf__session_unlock(s);
 }
 

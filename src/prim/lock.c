@@ -6,7 +6,7 @@
 #include "core/internal.h"
 
 typedef struct lock_call {
-    hf_session *s;
+    const hf_session *session;
     const char *key;
     const hf_lock_options *opt;
     hf_mode mode;
@@ -15,8 +15,8 @@ typedef struct lock_call {
 } lock_call;
 
 /* The options, checked, with what the verb itself says. */
-static int make_want(hf__want *want, const lock_call *call, bool blocking,
-                     hf_error *err)
+static int make_want(hf__session *s, hf__want *want, const lock_call *call,
+                     bool blocking, hf_error *err)
 {
     hf_lock_options o;
     size_t len;
@@ -35,20 +35,20 @@ static int make_want(hf__want *want, const lock_call *call, bool blocking,
     }
     if (call->try_only)
         o.wait_ms = 0;
-    return hf__want_from(want, &o, blocking, call->s->caps, err);
+    return hf__want_from(want, &o, blocking, s->caps, err);
 }
 
 static int take_lock(const lock_call *call, hf_hold **ret, hf_error *err)
 {
-    hf_session *s = call->s;
     pthread_cond_t cond;
+    hf__session *s;
     hf__want want;
     hf__req *req;
-    int code = hf__session_enter(s, err);
+    int code = hf__session_enter(call->session, &s, err);
 
     if (code)
         return code;
-    code = ret ? make_want(&want, call, true, err)
+    code = ret ? make_want(s, &want, call, true, err)
                : hf__error(err, HF_EINVAL, "nowhere to put the hold");
     if (code == 0)
         code = hf__req_new(&req, s, &want, err);
@@ -63,6 +63,8 @@ static int take_lock(const lock_call *call, hf_hold **ret, hf_error *err)
                 *ret = HF_HANDLE(hf_hold, req->hold_id);
             else
                 hf__req_error(req, call->key, err);
+            if (code == 0 && want.owner == hf__thread_serial())
+                hf__thread_count_hold(1);
         }
         hf__req_free(req);
         pthread_cond_destroy(&cond);
@@ -74,7 +76,7 @@ static int take_lock(const lock_call *call, hf_hold **ret, hf_error *err)
 int hf_lock(hf_session *s, const char *key, const hf_lock_options *opt,
             hf_hold **ret, hf_error *err)
 {
-    lock_call call = {.s = s, .key = key, .opt = opt, .any_mode = true};
+    lock_call call = {.session = s, .key = key, .opt = opt, .any_mode = true};
 
     return take_lock(&call, ret, err);
 }
@@ -83,7 +85,7 @@ int hf_try_lock(hf_session *s, const char *key, const hf_lock_options *opt,
                 hf_hold **ret, hf_error *err)
 {
     lock_call call = {
-        .s = s, .key = key, .opt = opt, .any_mode = true, .try_only = true};
+        .session = s, .key = key, .opt = opt, .any_mode = true, .try_only = true};
 
     return take_lock(&call, ret, err);
 }
@@ -91,7 +93,7 @@ int hf_try_lock(hf_session *s, const char *key, const hf_lock_options *opt,
 int hf_lock_shared(hf_session *s, const char *key, const hf_lock_options *opt,
                    hf_hold **ret, hf_error *err)
 {
-    lock_call call = {.s = s, .key = key, .opt = opt, .mode = HF_SHARED};
+    lock_call call = {.session = s, .key = key, .opt = opt, .mode = HF_SHARED};
 
     return take_lock(&call, ret, err);
 }
@@ -100,23 +102,26 @@ int hf_lock_permit(hf_session *s, const char *key, uint32_t places,
                    const hf_lock_options *opt, hf_hold **ret, hf_error *err)
 {
     lock_call call = {
-        .s = s, .key = key, .opt = opt, .mode = HF_PERMIT, .places = places};
+        .session = s, .key = key, .opt = opt, .mode = HF_PERMIT, .places = places};
 
     return take_lock(&call, ret, err);
 }
 
-int hf_lock_start(hf_session *s, const char *key, const hf_lock_options *opt,
-                  void *user, hf_request **ret, hf_error *err)
+int hf_lock_start(hf_session *session, const char *key,
+                  const hf_lock_options *opt, void *user, hf_request **ret,
+                  hf_error *err)
 {
-    lock_call call = {.s = s, .key = key, .opt = opt, .any_mode = true};
+    lock_call call = {
+        .session = session, .key = key, .opt = opt, .any_mode = true};
+    hf__session *s;
     hf__want want;
     hf__req *req;
     hf_error why = {0};
-    int code = hf__session_enter(s, err);
+    int code = hf__session_enter(session, &s, err);
 
     if (code)
         return code;
-    code = make_want(&want, &call, false, err);
+    code = make_want(s, &want, &call, false, err);
     if (code == 0)
         code = hf__req_new(&req, s, &want, err);
     if (code == 0) {

@@ -117,10 +117,12 @@ static void refusals(void)
     opt.wait_ms = 0;
     start_with(b, "k", opt, NULL);
     EXPECT_CODE(collect_one(b).error.code, HF_EBUSY);
+    hf_hold *other = take(a, "other");
     opt.mode = HF_PERMIT;
     opt.places = 2;
-    start_with(b, "k", opt, NULL);
+    start_with(b, "other", opt, NULL);
     EXPECT_CODE(collect_one(b).error.code, HF_EKIND);
+    give(other);
     expect_nothing(b);
     await_waiting(a, "k", 0);
     give(hold);

@@ -109,7 +109,7 @@ static void leaves_nothing(void)
             hf_lock_start(s, "k", NULL, NULL, &(hf_request *){NULL}, NULL), 0);
         hf_close(s);
         EXPECT_EQ(count_fds(), fds);
-        EXPECT_EQ(count_threads(), threads);
+        EXPECT_THREADS(threads);
     }
 }
 

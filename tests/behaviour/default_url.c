@@ -39,8 +39,7 @@ static void wrong_environment(void)
 
     EXPECT(setenv("HOLDFAST_URL", "nonsense", 1) == 0);
     EXPECT_CODE(hf_open(&s, NULL, NULL, &err), HF_EURL);
-    EXPECT_HAS(err.text, "nonsense");
-    EXPECT(s == NULL);
+    EXPECT(err.text[0] != '\0' && s == NULL);
 }
 
 /* An explicit URL is stronger than the environment. */

@@ -48,7 +48,7 @@ static void take_keys(hf_session *s, int from, int to)
 
     for (int i = from; i < to; i++) {
         hf_lock_options opt = {HF_LOCK_OPTIONS, .mode = (hf_mode)(i % 3),
-                               .places = 3};
+                               .places = i % 3 == HF_PERMIT ? 3 : 0};
         snprintf(key, sizeof(key), "/some/longer/name/of/a/thing/%d", i);
         give(take_with(s, key, opt));
     }

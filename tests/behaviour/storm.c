@@ -228,8 +228,12 @@ static void all_at_once(void)
 {
     pid_t pids[CREWS];
     pthread_t threads[CREWS];
+    hf_session *witness = NULL;
 
     begin_storm();
+    /* A store of one process lives while a session has it open. */
+    if (!store_is_shared())
+        witness = open_store();
     for (int i = 0; i < CREWS; i++) {
         if (store_is_shared())
             pids[i] = spawn(run_crew, NULL);
@@ -245,6 +249,7 @@ static void all_at_once(void)
     for (int mode = 0; mode < 3; mode++)
         EXPECT(atomic_load(&storm->entered[mode]) > 0);
     end_storm();
+    hf_close(witness);
 }
 
 /* ---- With murders ----------------------------------------------------------- */

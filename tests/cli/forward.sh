@@ -3,7 +3,7 @@
 script='trap "echo got $0 >got; exit 21" $0; echo x >ready; while :; do sleep 0.05; done'
 for sig in INT TERM HUP QUIT USR1 USR2; do
     rm -f got ready
-    start env --default-signal="$sig" "$hf" run k -- bash -c "$script" "$sig"
+    start env --default-signal="$sig" "$hf" run k -- sh -c "$script" "$sig"
     pid=$!
     appears ready
     kill -"$sig" "$pid"

@@ -23,4 +23,4 @@ wait "$holder"
 exits 0 "$hf" run -w 20 $'evil\e[31m\x01\xff' -- "$hf" ls
 contains "escaped key" "$out" "\$'evil\\x1b[31m\\x01\\xff'"
 exits 64 "$hf" ls a b
-exits 74 bash -c '"$0" run k -- "$0" ls >/dev/full' "$hf" 
+exits 74 bash -c '"$0" run k -- "$0" ls >/dev/full' "$hf"

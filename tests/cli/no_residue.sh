@@ -9,5 +9,5 @@ until_true 20 has_count '' held 0 || fail "still held: $("$hf" ls)"
 others=$(find . -type f ! -name 'locks.db*' ! -name out.txt ! -name err.txt)
 same "other files" "$others" ""
 # A child of a shell that reaps nothing: none of ours may be left as a zombie.
-exits 0 bash -c '"$0" run k -- true; ps -o stat= --ppid $$ | grep -c Z' "$hf" || true
+exits 0 bash -c '"$0" run k -- true; ps -o stat= --ppid $$ | grep -c Z; true' "$hf"
 same "zombies" "$out" 0

@@ -5,7 +5,7 @@ chmod 555 closed
 try=("$hf" run --url "sqlite:$PWD/closed/x.db" k -- touch ran)
 if [ "$(id -u)" = 0 ]; then
     command -v setpriv >/dev/null || skip "needs setpriv to give up root"
-    chmod 755 "$HF_CLI_DIR" "$HF_CLI_DIR/.." 
+    chmod 755 "$HF_CLI_DIR" "$HF_CLI_DIR/.."
     setpriv --reuid 65534 --regid 65534 --clear-groups test -x "$hf" ||
         skip "needs a build folder that others may read"
     try=(setpriv --reuid 65534 --regid 65534 --clear-groups "${try[@]}")

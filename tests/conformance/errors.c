@@ -1,4 +1,7 @@
-/* errors.c - refusals: each with its own code, and nothing left behind. */
+/* errors.c - refusals: each with its own code, and nothing left behind.
+ *
+ * Also what belongs to no single operation: options of the URL, opening and
+ * closing, the probe, and caps that contradict each other. */
 #include "suite.h"
 
 #include "base/url.h"

@@ -5,7 +5,7 @@
  * lives and dies with it. */
 #include "suite.h"
 
-enum { FIXED_MS = 700, SLACK_MS = 100 };
+enum { FIXED_MS = 1200, SLACK_MS = 100 };
 
 static hf_place make_fixed(int lease_ms)
 {

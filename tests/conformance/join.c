@@ -1,4 +1,8 @@
-/* join.c - HF_OP_JOIN: a place at the tail, the same one when asked again. */
+/* join.c - HF_OP_JOIN: a place at the tail, the same one when asked again.
+ *
+ * Checks the law (numbers rise in the order of appearance, for ever), that a
+ * repeated join finds its place, that a try appends nothing and overtakes
+ * nobody, and that a run of tokens belongs to one entry. */
 #include "suite.h"
 
 static void join_is_granted_when_free(void)

@@ -1,4 +1,8 @@
-/* kinds.c - HF_EKIND: one key, one kind of lock, as long as it is in use. */
+/* kinds.c - HF_EKIND: one key, one kind of lock, as long as it is in use.
+ *
+ * Exclusive and shared mix; permits mix with permits of as many places; all
+ * else is refused, whoever stands in the queue: holder, waiter or what `keep`
+ * left there. */
 #include "suite.h"
 
 /* With `first` in the queue, `second` is refused, waiting or trying. */

@@ -1,4 +1,7 @@
-/* leave.c - HF_OP_LEAVE and HF_OP_DETACH: going, once, and who comes next. */
+/* leave.c - HF_OP_LEAVE and HF_OP_DETACH: going, once, and who comes next.
+ *
+ * A leave repeated says that it was gone; a tomb keeps a late join from coming
+ * to life; a detach takes all entries of its session and nobody else's. */
 #include "suite.h"
 
 static void leave_again_says_gone(void)
@@ -135,6 +138,8 @@ static void detach_grants_nobody_of_its_own(void)
     must_wait(a, &two);
     must_wait(b, &three);
     party_detach(a);
+    wait_changed(a, &two.rid, 30);
+    EXPECT(!told_granted(a, &two.rid, NULL));
     await_verdict(b, &three, HF_GRANTED);
     EXPECT_EQ(count_entries(b), 1);
     party_drop(a);

@@ -1,4 +1,7 @@
-/* list.c - HF_OP_LIST: every entry, in order of key and number. */
+/* list.c - HF_OP_LIST: every entry, in order of key and number.
+ *
+ * What an operator sees must be what is there: mode, grant, token and owner of
+ * each entry, under a prefix of bytes, not of patterns. */
 #include "suite.h"
 
 static void list_is_in_order(void)

@@ -1,5 +1,8 @@
 /* names.c - keys are bytes: distinct ones never meet, whatever they look like.
- */
+ *
+ * Stores have collations, patterns, escapes, prefixes and length limits of
+ * their own; none of them may show.  A key that is out of use leaves nothing
+ * behind, and its numbers go on rising. */
 #include "suite.h"
 
 static hf_place make_bytes(const char *key, size_t len)

@@ -1,4 +1,7 @@
-/* publish.c - HF_OP_PUBLISH: a value on a place, for all to see. */
+/* publish.c - HF_OP_PUBLISH: a value on a place, for all to see.
+ *
+ * Given at the join or later, of a holder or of a waiter, any bytes up to
+ * HF_VALUE_MAX; what is gone takes none. */
 #include "suite.h"
 
 static void expect_value(party *p, const hf_id *rid, const void *value,

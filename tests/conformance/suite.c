@@ -254,7 +254,7 @@ void await_verdict(party *p, hf_place *place, hf_verdict verdict)
     }
 }
 
-/* ---- Listings --------------------------------------------------------------- */
+/* ---- Listings ----------------------------------------------------------- */
 
 static void *copy_bytes(const void *bytes, size_t len)
 {
@@ -318,7 +318,7 @@ size_t count_entries(party *p)
     return count;
 }
 
-/* ---- The oracle -------------------------------------------------------------- */
+/* ---- The oracle --------------------------------------------------------- */
 
 bool oracle_granted(const oracle_entry *queue, size_t me)
 {

@@ -19,7 +19,7 @@
 #include "harness/expect.h"
 #include "harness/runner.h"
 
-/* ---- Targets -------------------------------------------------------------- */
+/* ---- Targets ------------------------------------------------------------ */
 
 typedef struct quirks {
     int lease_min_ms;   /* the shortest lease that the store keeps */
@@ -38,7 +38,7 @@ extern const target targets[];
 extern const size_t target_count;
 extern const target *the_target; /* chosen by main */
 
-/* ---- Parties --------------------------------------------------------------- */
+/* ---- Parties ------------------------------------------------------------ */
 
 enum { PATIENCE_MS = 10000, EVENTS_MAX = 4096 };
 enum { LONG_MS = 30000 }; /* a lease that ends in no test */
@@ -76,7 +76,7 @@ void party_close(party *p); /* detach and drop */
 void party_serve(party *p);
 void party_unserve(party *p);
 
-/* ---- Operations ----------------------------------------------------------- */
+/* ---- Operations --------------------------------------------------------- */
 
 hf_op make_op(const party *p, hf_op_kind kind);
 /* Starts, drives, and expects that it is done once and has an answer. */
@@ -109,7 +109,7 @@ void must_leave(party *p, hf_place *place); /* leave answers HF_GRANTED */
 /* Within the patience a recheck answers this verdict. */
 void await_verdict(party *p, hf_place *place, hf_verdict verdict);
 
-/* ---- Pushes ---------------------------------------------------------------- */
+/* ---- Pushes ------------------------------------------------------------- */
 
 /* Poll fd and dispatch (unless it is served) until `rid` was told of; false:
  * not within ms. */
@@ -119,7 +119,7 @@ bool wait_news(party *p, const hf_id *rid, int reason, int ms);
 bool told_granted(party *p, const hf_id *rid, uint64_t *ret_token);
 void forget_events(party *p);
 
-/* ---- Listings -------------------------------------------------------------- */
+/* ---- Listings ----------------------------------------------------------- */
 
 enum { ROWS_MAX = 4096 };
 typedef struct listed {
@@ -135,7 +135,7 @@ listing *list_entries(party *p, const char *prefix, size_t len, bool only_mine);
 void free_listing(listing *list);
 size_t count_entries(party *p); /* all there are */
 
-/* ---- The oracle: who holds in a queue, written once more ------------------- */
+/* ---- The oracle: who holds in a queue, written once more ---------------- */
 
 typedef struct oracle_entry {
     hf_mode mode;
@@ -143,7 +143,7 @@ typedef struct oracle_entry {
 } oracle_entry;
 bool oracle_granted(const oracle_entry *queue, size_t me);
 
-/* ---- The clauses ------------------------------------------------------------ */
+/* ---- The clauses -------------------------------------------------------- */
 
 extern const test_case join_tests[], order_tests[], leave_tests[],
     renew_tests[], expiry_tests[], wait_tests[], publish_tests[], fixed_tests[],

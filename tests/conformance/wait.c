@@ -106,7 +106,7 @@ static void push_after_detach_and_evict(void)
     party_close(c);
 }
 
-/* ---- Park ----------------------------------------------------------------- */
+/* ---- Park --------------------------------------------------------------- */
 
 typedef struct sleeper {
     party *p;

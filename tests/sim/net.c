@@ -1,0 +1,537 @@
+/* net.c - the driver `sim:` and the network behind it.
+ *
+ * start() puts a copy of the operation on the wire and returns.  The copy may
+ * be lost, late, overtaken or delivered twice; at its arrival the model runs it
+ * at the store's clock, and the answer travels back in the same way.  The
+ * caller's op is touched once, when it is done: by the reply, or by its
+ * deadline, after which a late reply is dropped.
+ *
+ * A request is repeated on the wire only while its answer can't arrive: a
+ * stream never repeats what was acknowledged, but bytes of an attempt that was
+ * given up may still be on their way. */
+#include "sim/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/registry.h"
+
+struct sim_call {
+    hf_op *op; /* the caller's; NULL: done */
+    hf_op copy;
+    hf_place place, places[SIM_HOLDS];
+    hf_place *pointers[SIM_HOLDS];
+    sim_client *client;
+    uint32_t life;
+    unsigned refs;
+    bool mute, answered, used;
+    char value[16];
+    char text[16];
+    sim_call *next;
+};
+
+struct sim_push {
+    hf_id rid;
+    hf_place fresh;
+    bool has_fresh;
+    int reason;
+    sim_push *next;
+};
+
+struct hf_store {
+    sim_client *client;
+    hf_host host;
+};
+
+enum { CALLS_MAX = 4096 };
+static sim_call *calls[CALLS_MAX];
+static size_t call_count;
+static sim_call *free_calls;
+static sim_push *free_pushes;
+
+/* ---- packets ---- */
+
+static sim_call *take_call(void)
+{
+    sim_call *call = free_calls;
+
+    if (call) {
+        free_calls = call->next;
+    } else {
+        if (call_count == CALLS_MAX)
+            abort();
+        call = malloc(sizeof *call);
+        if (!call)
+            abort();
+        calls[call_count++] = call;
+    }
+    call->refs = 0;
+    call->mute = call->answered = false;
+    call->used = true;
+    return call;
+}
+
+static void drop_seats(sim_call *call)
+{
+    if (!call->answered)
+        return;
+    hfd_free(call->place.seats);
+    call->place.seats = NULL;
+    for (size_t i = 0; i < call->copy.place_count; i++) {
+        hfd_free(call->places[i].seats);
+        call->places[i].seats = NULL;
+    }
+    call->answered = false;
+}
+
+static void unref_call(sim_call *call)
+{
+    if (--call->refs > 0)
+        return;
+    drop_seats(call);
+    call->used = false;
+    call->next = free_calls;
+    free_calls = call;
+}
+
+static sim_push *take_push(void)
+{
+    sim_push *push = free_pushes;
+
+    if (push)
+        free_pushes = push->next;
+    else
+        push = malloc(sizeof *push);
+    if (!push)
+        abort();
+    return push;
+}
+
+static void give_push(sim_push *push)
+{
+    push->next = free_pushes;
+    free_pushes = push;
+}
+
+void sim_net_clear(sim_world *w)
+{
+    for (size_t i = 1; i <= w->step_count; i++) {
+        if (w->steps[i].kind == SIM_STEP_PUSH)
+            give_push(w->steps[i].what);
+    }
+    for (int i = 0; i < w->client_count; i++) {
+        sim_client *c = &w->clients[i];
+
+        for (size_t j = 0; j < c->parked_count; j++) {
+            if (c->parked[j].kind == SIM_STEP_PUSH)
+                give_push(c->parked[j].what);
+        }
+        c->parked_count = 0;
+    }
+    w->step_count = 0;
+    free_calls = NULL;
+    for (size_t i = 0; i < call_count; i++) {
+        if (calls[i]->used)
+            drop_seats(calls[i]);
+        calls[i]->used = false;
+        calls[i]->next = free_calls;
+        free_calls = calls[i];
+    }
+}
+
+/* The key is the core's memory: the copy names one of ours. */
+static const char *lasting_key(const char *key)
+{
+    for (int i = 0; i < SIM_KEYS; i++) {
+        if (sim_keys[i][0] == key[0])
+            return sim_keys[i];
+    }
+    abort();
+}
+
+static void copy_place(hf_place *to, const hf_place *from)
+{
+    *to = *from;
+    to->key = lasting_key(from->key);
+    to->seats = NULL;
+    to->seat_count = 0;
+}
+
+static void fill_call(sim_call *call, sim_client *c, hf_op *op)
+{
+    call->op = op;
+    call->client = c;
+    call->life = c->life;
+    memcpy(&call->copy, op, offsetof(hf_op, error));
+    call->copy.error.code = 0;
+    call->copy.done = NULL;
+    if (op->place) {
+        copy_place(&call->place, op->place);
+        call->copy.place = &call->place;
+    } else {
+        call->place.seats = NULL;
+    }
+    if (op->place_count > SIM_HOLDS)
+        abort();
+    for (size_t i = 0; i < op->place_count; i++) {
+        copy_place(&call->places[i], op->places[i]);
+        call->pointers[i] = &call->places[i];
+    }
+    call->copy.places = call->pointers;
+    if (op->value_len) {
+        memcpy(call->value, op->value, op->value_len);
+        call->copy.value = call->value;
+    }
+    if (op->text_len) {
+        memcpy(call->text, op->text, op->text_len);
+        call->copy.text = call->text;
+    }
+}
+
+/* ---- on the way ---- */
+
+hf_nsec sim_net_delay(sim_world *w)
+{
+    hf_nsec delay = sim_span(w, HF_MS(1) / 5, HF_MS(3));
+
+    if (sim_has(w, SIM_FAULT_LATE) && sim_chance(w, 8))
+        delay = sim_chance(w, 2) ? sim_span(w, 0, HF_MS(400))
+                                 : sim_span(w, 0, HF_MS(9000));
+    if (w->now + delay > w->longest_late)
+        w->longest_late = w->now + delay;
+    return delay;
+}
+
+static void plan_call(sim_world *w, sim_call *call, sim_step_kind kind)
+{
+    call->refs++;
+    sim_plan(w, w->now + sim_net_delay(w), kind, call->client, call, 0);
+}
+
+static void finish(sim_call *call, hf_outcome outcome, int code)
+{
+    hf_op *op = call->op;
+
+    call->op = NULL;
+    if (outcome != HF_APPLIED)
+        hfd_error(&op->error, code, "sim", 0, "the store did not answer");
+    hfd_finish(op, outcome, code);
+}
+
+static const char *kind_name(hf_op_kind kind)
+{
+    static const char *const names[] = {
+        "?",       "attach", "renew", "detach",  "join",  "confirm", "leave",
+        "recheck", "list",   "publish", "evict", "probe", "?"};
+
+    return names[kind];
+}
+
+/* Of the place that a call is about, as the core counts them; 0: none. */
+static unsigned rid_of(const sim_call *call)
+{
+    uint64_t number = 0;
+
+    if (call->copy.place)
+        memcpy(&number, call->place.rid.bytes + 8, sizeof number);
+    return (unsigned)number;
+}
+
+static void send_call(sim_world *w, sim_call *call)
+{
+    sim_client *c = call->client;
+    bool lost = sim_has(w, SIM_FAULT_LOSE) && sim_chance(w, 12);
+
+    call->mute = lost || (sim_has(w, SIM_FAULT_MUTE) && sim_chance(w, 12));
+    sim_trace(w, "client %u sends %s %u%s%s%s", c->life,
+              kind_name(call->copy.kind), rid_of(call),
+              call->copy.tomb ? " (tomb)" : "", lost ? ", which is lost" : "",
+              call->mute && !lost ? ", whose reply will be lost" : "");
+    call->refs++;
+    sim_plan(w, sim_true_of(c, call->copy.deadline), SIM_STEP_DEADLINE, c,
+             call, 0);
+    if (!lost)
+        plan_call(w, call, SIM_STEP_REQUEST);
+    if (sim_has(w, SIM_FAULT_TWICE) && sim_chance(w, 6) &&
+        (call->mute || call->copy.kind != HF_OP_JOIN))
+        plan_call(w, call, SIM_STEP_AGAIN);
+}
+
+/* Whom to push to. */
+static void note_sid(sim_world *w, sim_client *c, const hf_id *sid)
+{
+    if (w->sid_count == SIM_SIDS)
+        abort();
+    w->sids[w->sid_count++] =
+        (sim_sid){.sid = *sid, .life = (uint8_t)c->life, .client = c};
+}
+
+static void sim_start(hf_store *store, hf_op *op)
+{
+    sim_client *c = store->client;
+    sim_world *w = c->world;
+    sim_call *call = take_call();
+
+    fill_call(call, c, op);
+    if (op->kind == HF_OP_ATTACH)
+        note_sid(w, c, &op->sid);
+    op->sent = hfd_now();
+    call->copy.sent = op->sent;
+    op->own[0] = (uintptr_t)call;
+    call->refs++;
+    if (sim_has(w, SIM_FAULT_REFUSE) && sim_chance(w, 25)) {
+        sim_trace(w, "client %u cannot send its %s", c->life,
+                  kind_name(op->kind));
+        finish(call, HF_NOT_APPLIED, HF_EUNAVAIL);
+    } else {
+        send_call(w, call);
+    }
+    unref_call(call);
+}
+
+/* ---- at the other end ---- */
+
+static void run_request(sim_world *w, sim_call *call)
+{
+    if (w->now < w->down_until) {
+        sim_trace(w, "the store is down: a %s is lost",
+                  kind_name(call->copy.kind));
+        return;
+    }
+    sim_trace(w, "store: %s %u of client %u", kind_name(call->copy.kind),
+              rid_of(call), call->life);
+    sim_store_run(w, &call->copy);
+    call->answered = true;
+    if (call->mute || call->client->life != call->life)
+        return;
+    plan_call(w, call, SIM_STEP_REPLY);
+}
+
+/* Executed as well, answered to nobody. */
+static void run_again(sim_world *w, const sim_call *call)
+{
+    hf_op op = call->copy;
+    hf_place place = call->place, places[SIM_HOLDS], *pointers[SIM_HOLDS];
+
+    if (w->now < w->down_until)
+        return;
+    sim_trace(w, "store: %s of client %u once more", kind_name(op.kind),
+              call->life);
+    place.seats = NULL;
+    op.place = op.place ? &place : NULL;
+    op.places = pointers;
+    for (size_t i = 0; i < op.place_count; i++) {
+        places[i] = call->places[i];
+        places[i].seats = NULL;
+        pointers[i] = &places[i];
+    }
+    sim_store_run(w, &op);
+    hfd_free(place.seats);
+    for (size_t i = 0; i < op.place_count; i++)
+        hfd_free(places[i].seats);
+}
+
+static void answer_place(hf_place *to, hf_place *from)
+{
+    const char *key = to->key;
+
+    *to = *from;
+    to->key = key;
+    from->seats = NULL; /* they are the core's now */
+}
+
+static void deliver_reply(sim_world *w, sim_call *call)
+{
+    hf_op *op = call->op;
+
+    if (!op) {
+        sim_trace(w, "client %u: a reply comes too late", call->life);
+        return;
+    }
+    if (op->place)
+        answer_place(op->place, &call->place);
+    for (size_t i = 0; i < op->place_count; i++)
+        answer_place(op->places[i], &call->places[i]);
+    op->remaining = call->copy.remaining;
+    op->store_us = call->copy.store_us;
+    op->count = call->copy.count;
+    op->error = call->copy.error;
+    sim_trace(w, "client %u: reply to its %s: %s, verdict %d", call->life,
+              kind_name(op->kind), hf_error_name(op->error.code),
+              op->place ? (int)op->place->verdict : 0);
+    finish(call, call->copy.outcome, op->error.code);
+}
+
+static void deliver_push(sim_client *c, const sim_push *push)
+{
+    hf_host *host = &c->store->host;
+
+    sim_trace(c->world, "client %u: a push, %s", c->life,
+              push->reason ? "news" : "changed");
+    if (push->reason)
+        host->news(host->ctx, &push->rid, push->reason);
+    else
+        host->changed(host->ctx, &push->rid,
+                      push->has_fresh ? &push->fresh : NULL);
+}
+
+static void meet_deadline(sim_world *w, sim_call *call)
+{
+    sim_client *c = call->client;
+
+    if (!call->op)
+        return;
+    if (sim_boot_of(c, w->now) < call->copy.deadline) { /* it was frozen */
+        call->refs++;
+        sim_plan(w, sim_true_of(c, call->copy.deadline), SIM_STEP_DEADLINE, c,
+                 call, 0);
+        return;
+    }
+    sim_trace(w, "client %u gives up its %s", c->life,
+              kind_name(call->copy.kind));
+    finish(call, HF_UNKNOWN, HF_EUNKNOWN);
+}
+
+static void step_at_client(sim_world *w, const sim_step *step)
+{
+    sim_client *c = step->client, *before;
+
+    if (step->life != c->life || !c->session)
+        return;
+    before = sim_enter(c);
+    if (step->kind == SIM_STEP_REPLY)
+        deliver_reply(w, step->what);
+    else if (step->kind == SIM_STEP_DEADLINE)
+        meet_deadline(w, step->what);
+    else
+        deliver_push(c, step->what);
+    sim_leave(c, before, true);
+}
+
+void sim_net_step(sim_world *w, const sim_step *step)
+{
+    if (step->kind == SIM_STEP_REQUEST)
+        run_request(w, step->what);
+    else if (step->kind == SIM_STEP_AGAIN)
+        run_again(w, step->what);
+    else
+        step_at_client(w, step);
+    if (step->kind == SIM_STEP_PUSH)
+        give_push(step->what);
+    else
+        unref_call(step->what);
+}
+
+void sim_net_push(sim_world *w, const hf_id *sid, const hf_id *rid,
+                  const hf_place *fresh, int reason)
+{
+    const sim_sid *who = sim_find_sid(w, sid);
+    bool shaky = sim_has(w, SIM_FAULT_PUSH);
+    int copies = shaky && sim_chance(w, 6) ? 2 : 1;
+
+    if (!who || who->client->life != who->life ||
+        (shaky && sim_chance(w, 5)))
+        return;
+    while (copies-- > 0) {
+        sim_push *push = take_push();
+        hf_nsec delay = shaky && sim_chance(w, 5)
+                            ? sim_span(w, 0, HF_MS(6000))
+                            : sim_net_delay(w);
+
+        push->rid = *rid;
+        push->reason = reason;
+        push->has_fresh = fresh && w->fresh;
+        if (fresh) {
+            push->fresh = *fresh;
+            push->fresh.key = lasting_key(fresh->key);
+        }
+        if (w->now + delay > w->longest_late)
+            w->longest_late = w->now + delay;
+        sim_plan(w, w->now + delay, SIM_STEP_PUSH, who->client, push, 0);
+    }
+}
+
+void sim_net_doubt(sim_client *c)
+{
+    sim_client *before = sim_enter(c);
+
+    c->store->host.doubt(c->store->host.ctx, HF_EUNAVAIL, "connection lost");
+    sim_leave(c, before, true);
+}
+
+/* ---- the driver ---- */
+
+static sim_world *world;
+
+static int sim_open(hf_store **ret, const hf_url *url, const hf_host *host,
+                    uint32_t *ret_caps, hf_error *err)
+{
+    hf_store *store = hfd_alloc(sizeof *store);
+
+    (void)url;
+    if (!store)
+        return hfd_error(err, HF_ENOMEM, "sim", 0, "out of memory");
+    store->client = world->cur;
+    store->client->store = store;
+    store->client->core = host->ctx;
+    store->host = *host;
+    *ret = store;
+    *ret_caps = HF_CAP_FIFO | HF_CAP_TOKEN | HF_CAP_PUSH | HF_CAP_SHARED |
+                HF_CAP_PERMIT | HF_CAP_FIXED_LEASE | HF_CAP_VALUE;
+    if (world->marks)
+        *ret_caps |= HF_CAP_MARKS | HF_CAP_RUN;
+    return 0;
+}
+
+static void sim_close(hf_store *store)
+{
+    store->client->store = NULL;
+    hfd_free(store);
+}
+
+static void sim_abandon(hf_store *store)
+{
+    (void)store;
+}
+
+/* A blocking call, as hf_close makes them: the world goes on meanwhile. */
+static void sim_drive(hf_store *store, hf_op *op)
+{
+    sim_world *w = store->client->world;
+    const sim_call *call = (const sim_call *)op->own[0];
+
+    while (call->op == op)
+        sim_run_one(w, HF_NEVER);
+}
+
+static int sim_fd(hf_store *store)
+{
+    (void)store;
+    return -1;
+}
+
+static void sim_dispatch(hf_store *store)
+{
+    (void)store;
+}
+
+static const char *const no_options[] = {NULL};
+static const hf_driver driver = {
+    HF_DRIVER_HEAD,
+    .name = "sim",
+    .schemes = "sim",
+    .options = no_options,
+    .open = sim_open,
+    .close = sim_close,
+    .abandon = sim_abandon,
+    .start = sim_start,
+    .drive = sim_drive,
+    .fd = sim_fd,
+    .dispatch = sim_dispatch,
+};
+
+void sim_net_install(sim_world *w)
+{
+    world = w;
+    hf__registry_add(&driver);
+}
