@@ -6,8 +6,8 @@
  * stores that need none (sqlite:, mem:) are served here; for all others the
  * same command, linked as usual, takes over before anything has begun.
  *
- * It is looked for beside us (a build tree), then where it is installed, also if
- * the whole installation was moved.
+ * It is looked for beside us (a build tree), then where it is installed, even
+ * if the whole installation was moved.
  * Without HF_CLI_FULL this *is* that executable. */
 #include "full.h"
 

@@ -109,7 +109,8 @@ def environment(job, folder, quick):
         env["HOLDFAST_DRIVER_PATH"] = os.path.join(there, "drivers-lib")
     env["ASAN_OPTIONS"] = "detect_stack_use_after_return=1:strict_strings=1"
     env["UBSAN_OPTIONS"] = "print_stacktrace=1:halt_on_error=1"
-    env["TSAN_OPTIONS"] = "halt_on_error=1:die_after_fork=0"
+    env["TSAN_OPTIONS"] = ("halt_on_error=1:die_after_fork=0:suppressions="
+                           + os.path.join(ROOT, "scripts/tsan.supp"))
     return env
 
 

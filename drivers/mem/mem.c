@@ -385,6 +385,8 @@ static void mem_start(hf_store *store, hf_op *op)
     } else {
         run_guarded(store, op);
     }
+    if (op->kind == HF_OP_RENEW)
+        mem_dispatch(store); /* the answer carries the news */
     hfd_finish(op, op->outcome, op->error.code);
 }
 

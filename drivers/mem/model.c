@@ -332,6 +332,7 @@ static void run_leave(hf__mem_store *store, hf_op *op, mem_session *session,
     op->place->reason = 0;
     if (op->keep > 0 && entry->granted && !entry->broken) {
         entry->closed = true;
+        entry->tomb = op->tomb;
         hf__mem_set_end(store, entry, hf__mem_add_time(now, op->keep));
         return;
     }

@@ -73,7 +73,7 @@ typedef struct mem_entry {
     mem_session *session;
     hf_id rid;
     uint8_t mode;
-    bool granted, closed, broken, heard;
+    bool granted, closed, broken, heard, tomb;
     bool nudge; /* the one ahead went; told when the operation ends */
     uint32_t places, run;
     int32_t reason; /* of one that is gone */

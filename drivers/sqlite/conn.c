@@ -78,7 +78,7 @@ void hf__sq_conn_close(sq_conn *c, bool tidy)
     for (int i = 0; i < SQL_COUNT; i++)
         sqlite3_finalize(c->stmt[i]);
     sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
-                      tidy && c->frames > 256 ? 0 : 1, NULL);
+                      tidy && c->frames > 64 ? 0 : 1, NULL);
     sqlite3_close(c->db);
     memset(c, 0, sizeof *c);
 }

@@ -48,6 +48,7 @@ static fit try_fit(sq_txn *t, const hf_place *place)
 {
     sqlite3_stmt *stmt = hf__sq_stmt(t, SQL_LAST);
     hf_seat last = {0};
+    uint64_t upto;
 
     hf__sq_bind_key(stmt, 1, place->key, place->key_len);
     if (!hf__sq_row(t, stmt))
@@ -64,7 +65,7 @@ static fit try_fit(sq_txn *t, const hf_place *place)
         return MUST_WAIT;
     if (place->mode == HF_SHARED)
         return FITS;
-    return hf__sq_permits(t, place->key, place->key_len) <
+    return hf__sq_permits(t, place->key, place->key_len, &upto) <
                    (int64_t)place->places
                ? FITS
                : MUST_WAIT;
@@ -132,7 +133,7 @@ static void insert_entry(sq_txn *t, const hf_place *place, const sq_mine *m)
         sqlite3_bind_null(stmt, 14);
     hf__sq_run(t, stmt);
     if (m->granted && place->mode == HF_PERMIT)
-        hf__sq_permits_add(t, place->key, place->key_len, 1);
+        hf__sq_permits_add(t, place->key, place->key_len, m->num);
 }
 
 /* Remember the place: it is ours once this is committed, and perhaps ours if

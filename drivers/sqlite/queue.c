@@ -3,8 +3,8 @@
  * The invariant behind every answer here: in the order of numbers, those who
  * hold stand before those who wait.  A join is granted only behind granted
  * ones, and grants go to the first who waits.  So "who is next" and "who holds
- * last" are one look at an index each, however long the queue is, and the rule
- * of driver.h (hfd_admit_due) is applied without reading the queue:
+ * last" are one look each, however many wait, and the rule of driver.h
+ * (hfd_admit_due) is applied without reading the queue:
  *
  *   exclusive  due when nobody stands before it
  *   shared     due when nobody, or a granted shared one, stands before it
@@ -51,8 +51,7 @@ static bool ask_seat(sq_txn *t, enum sq_sql which, const char *key, size_t len,
     if (!stmt)
         return false;
     hf__sq_bind_key(stmt, 1, key, len);
-    if (which != SQL_FIRST_WAITS)
-        sqlite3_bind_int64(stmt, 2, (int64_t)num);
+    sqlite3_bind_int64(stmt, 2, (int64_t)num);
     if (!hf__sq_row(t, stmt))
         return false;
     read_seat(stmt, ret);
@@ -72,9 +71,10 @@ bool hf__sq_seat_before(sq_txn *t, const char *key, size_t len, uint64_t num,
     return ask_seat(t, SQL_BEFORE, key, len, num, ret);
 }
 
-bool hf__sq_seat_waits(sq_txn *t, const char *key, size_t len, sq_seat *ret)
+bool hf__sq_seat_waits(sq_txn *t, const char *key, size_t len, uint64_t after,
+                       sq_seat *ret)
 {
-    return ask_seat(t, SQL_FIRST_WAITS, key, len, 0, ret);
+    return ask_seat(t, SQL_FIRST_WAITS, key, len, after, ret);
 }
 
 bool hf__sq_proc_dead(const hf_store *s, const sq_proc *proc)
@@ -148,29 +148,33 @@ void hf__sq_wake_note(sq_txn *t, uint32_t word, const hf_id *rid, bool news)
     t->wakes[t->wake_count++] = (sq_wake){word, news, *rid};
 }
 
-int64_t hf__sq_permits(sq_txn *t, const char *key, size_t len)
+int64_t hf__sq_permits(sq_txn *t, const char *key, size_t len,
+                       uint64_t *ret_upto)
 {
     sqlite3_stmt *stmt = hf__sq_stmt(t, SQL_PERMITS);
     int64_t used = 0;
 
+    *ret_upto = 0;
     hf__sq_bind_key(stmt, 1, key, len);
     if (hf__sq_row(t, stmt)) {
         used = sqlite3_column_int64(stmt, 0);
+        *ret_upto = (uint64_t)sqlite3_column_int64(stmt, 1);
         sqlite3_reset(stmt);
     }
     return used;
 }
 
-void hf__sq_permits_add(sq_txn *t, const char *key, size_t len, int by)
+void hf__sq_permits_add(sq_txn *t, const char *key, size_t len, uint64_t num)
 {
     sqlite3_stmt *stmt = hf__sq_stmt(t, SQL_PERMITS_ADD);
 
     if (!stmt)
         return;
     hf__sq_bind_key(stmt, 1, key, len);
-    sqlite3_bind_int(stmt, 2, by);
+    sqlite3_bind_int(stmt, 2, num > 0 ? 1 : -1);
+    sqlite3_bind_int64(stmt, 3, (int64_t)num);
     hf__sq_run(t, stmt);
-    if (by < 0) { /* nothing stays behind of a key that nobody holds */
+    if (num == 0) { /* nothing stays behind of a key that nobody holds */
         stmt = hf__sq_stmt(t, SQL_PERMITS_NONE);
         hf__sq_bind_key(stmt, 1, key, len);
         hf__sq_run(t, stmt);
@@ -188,7 +192,7 @@ void hf__sq_drop_seat(sq_txn *t, const char *key, size_t len, uint64_t num,
     sqlite3_bind_int64(stmt, 2, (int64_t)num);
     hf__sq_run(t, stmt);
     if (mode == HF_PERMIT && granted)
-        hf__sq_permits_add(t, key, len, -1);
+        hf__sq_permits_add(t, key, len, 0);
     hf__sq_due_note(t, key, len);
 }
 
@@ -224,7 +228,7 @@ void hf__sq_drop_session(sq_txn *t, const hf_id *sid)
 
         if (sqlite3_column_int(stmt, 1) == HF_PERMIT &&
             sqlite3_column_int(stmt, 2) != 0)
-            hf__sq_permits_add(t, key, len, -1);
+            hf__sq_permits_add(t, key, len, 0);
         hf__sq_due_note(t, key, len);
     }
 }
@@ -234,9 +238,10 @@ void hf__sq_drop_session(sq_txn *t, const hf_id *sid)
 static bool is_due(sq_txn *t, const char *key, size_t len, const sq_seat *first)
 {
     sq_seat before;
+    uint64_t upto;
 
     if (first->mode == HF_PERMIT)
-        return hf__sq_permits(t, key, len) < (int64_t)first->places;
+        return hf__sq_permits(t, key, len, &upto) < (int64_t)first->places;
     if (!hf__sq_seat_before(t, key, len, first->num, &before))
         return true;
     return first->mode == HF_SHARED && before.mode == HF_SHARED;
@@ -255,7 +260,7 @@ static void grant_seat(sq_txn *t, const char *key, size_t len,
     sqlite3_bind_int64(stmt, 3, (int64_t)token);
     hf__sq_run(t, stmt);
     if (seat->mode == HF_PERMIT)
-        hf__sq_permits_add(t, key, len, 1);
+        hf__sq_permits_add(t, key, len, seat->num);
     hf__sq_wake_note(t, seat->wake, &seat->rid, false);
 }
 
@@ -276,18 +281,21 @@ static bool some_wait(sq_txn *t, const char *key, size_t len)
 static void settle_queue(sq_txn *t, const char *key, size_t len)
 {
     sq_seat first;
+    uint64_t after = 0;
     hf_nsec end;
 
-    if (!some_wait(t, key, len))
+    if (!some_wait(t, key, len) || !hf__sq_seat_next(t, key, len, 0, &first))
         return;
-    /* The usual case in one look: nobody holds, the head waits alone. */
-    if (hf__sq_seat_next(t, key, len, 0, &first) && !first.granted &&
-        first.mode == HF_EXCLUSIVE &&
+    /* The usual case in one look: nobody holds, and the head wants it alone. */
+    if (!first.granted && first.mode == HF_EXCLUSIVE &&
         hf__sq_seat_life(t, &first, &end) == SQ_LIVES) {
         grant_seat(t, key, len, &first);
         return;
     }
-    while (hf__sq_seat_waits(t, key, len, &first)) {
+    /* Past the permits that are out; of other kinds few hold at a time. */
+    if (first.mode == HF_PERMIT)
+        hf__sq_permits(t, key, len, &after);
+    while (hf__sq_seat_waits(t, key, len, after, &first)) {
         if (!is_due(t, key, len, &first) || t->rc)
             return;
         switch (hf__sq_seat_life(t, &first, &end)) {

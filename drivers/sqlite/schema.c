@@ -35,9 +35,8 @@
     " born_ns INTEGER, lease_ns INTEGER, closed INTEGER,"                      \
     " broken_until INTEGER, value BLOB, PRIMARY KEY(key, num))"                \
     " STRICT, WITHOUT ROWID;"                                                  \
-    "CREATE INDEX hf_wait ON hf_entry(key, num) WHERE granted = 0;"            \
-    "CREATE TABLE hf_permit(key BLOB PRIMARY KEY, used INTEGER NOT NULL)"      \
-    " STRICT, WITHOUT ROWID;"                                                  \
+    "CREATE TABLE hf_permit(key BLOB PRIMARY KEY, used INTEGER NOT NULL,"      \
+    " upto INTEGER NOT NULL) STRICT, WITHOUT ROWID;"                           \
     "CREATE TABLE hf_news(sid BLOB NOT NULL, rid BLOB NOT NULL,"               \
     " reason INTEGER NOT NULL, told INTEGER NOT NULL,"                         \
     " PRIMARY KEY(sid, rid)) STRICT, WITHOUT ROWID;"

@@ -185,6 +185,10 @@ bool hf__sq_side_fresh(const hf_store *s)
 int hf__sq_side_adopt(hf_store *s, const uint8_t *db_id, hf_error *err)
 {
     (void)err;
+    /* Writing what is there would make the page dirty for nothing. */
+    if (!hf__sq_side_fresh(s) && s->map->db_ino == (uint64_t)s->ino &&
+        memcmp(s->map->db_id, db_id, sizeof s->map->db_id) == 0)
+        return 0;
     memcpy(s->map->db_id, db_id, sizeof s->map->db_id);
     s->map->db_ino = (uint64_t)s->ino;
     s->map->version = 1;
@@ -202,7 +206,8 @@ int hf__sq_side_slot(hf_store *s, hf_error *err)
         return 0;
     /* Nobody else is here, so nobody stands at the gate: tickets of the dead
      * are not waited for. */
-    if (hf__sq_side_idle(s))
+    if (atomic_load(&s->map->gate_serving) != atomic_load(&s->map->gate_next) &&
+        hf__sq_side_idle(s))
         atomic_store(&s->map->gate_serving, atomic_load(&s->map->gate_next));
     for (uint32_t i = 0; i < SQ_SLOTS; i++) {
         uint32_t slot = (from + i) % SQ_SLOTS;
@@ -211,11 +216,15 @@ int hf__sq_side_slot(hf_store *s, hf_error *err)
 
         if (lock_bytes(s->side_fd, F_WRLCK, LOCK_SLOTS + slot, 1) != 0)
             continue;
-        os = posix_fallocate(s->side_fd, at, sizeof(sq_slot));
+        os = s->map->slot[slot].used
+                 ? 0
+                 : posix_fallocate(s->side_fd, at, sizeof(sq_slot));
         if (os != 0) {
             errno = os;
             return fail_side(s, "write", err);
         }
+        if (!s->map->slot[slot].used)
+            s->map->slot[slot].used = 1;
         s->slot = slot;
         s->ring_tail = atomic_load(&s->map->slot[slot].head);
         return 0;

@@ -77,13 +77,15 @@
       "WHERE e.key = ?1 AND e.num > ?2 ORDER BY e.num LIMIT 1")                \
     X(BEFORE, SQ_SEAT_COLUMNS SQ_WITH_SESSION                                  \
       "WHERE e.key = ?1 AND e.num < ?2 ORDER BY e.num DESC LIMIT 1")           \
-    X(FIRST_WAITS, SQ_SEAT_COLUMNS "INDEXED BY hf_wait " SQ_WITH_SESSION       \
-      "WHERE e.key = ?1 AND e.granted = 0 ORDER BY e.num LIMIT 1")             \
+    X(FIRST_WAITS, SQ_SEAT_COLUMNS SQ_WITH_SESSION                             \
+      "WHERE e.key = ?1 AND e.num > ?2 AND e.granted = 0"                      \
+      " ORDER BY e.num LIMIT 1")                                               \
     X(GRANT, "UPDATE hf_entry SET granted = 1, token = ?3"                     \
              " WHERE key = ?1 AND num = ?2")                                   \
-    X(PERMITS, "SELECT used FROM hf_permit WHERE key = ?1")                    \
-    X(PERMITS_ADD, "INSERT INTO hf_permit(key, used) VALUES (?1, ?2)"          \
-                   " ON CONFLICT(key) DO UPDATE SET used = used + ?2")         \
+    X(PERMITS, "SELECT used, upto FROM hf_permit WHERE key = ?1")              \
+    X(PERMITS_ADD, "INSERT INTO hf_permit(key, used, upto)"                    \
+                   " VALUES (?1, ?2, ?3) ON CONFLICT(key) DO UPDATE"           \
+                   " SET used = used + ?2, upto = max(upto, ?3)")              \
     X(PERMITS_NONE, "DELETE FROM hf_permit WHERE key = ?1 AND used <= 0")      \
     /* Looking. */                                                             \
     X(LIST, "SELECT e.key, e.num, e.rid, e.sid, e.mode, e.places, e.granted,"  \

@@ -39,7 +39,8 @@ typedef struct sq_ring_entry {
 typedef struct sq_slot {
     _Atomic uint32_t word[SQ_WORDS];
     _Atomic uint64_t head;
-    uint64_t spare[7];
+    uint64_t used; /* the slot has blocks on the disk */
+    uint64_t spare[6];
     sq_ring_entry ring[SQ_RING];
 } sq_slot;
 
@@ -261,12 +262,13 @@ typedef struct sq_seat { /* an entry together with its session */
 } sq_seat;
 
 /* The next entry of key with a number above `after`; the one before `num`; the
- * first that waits. */
+ * first that waits, with a number above `after`. */
 bool hf__sq_seat_next(sq_txn *t, const char *key, size_t len, uint64_t after,
                       sq_seat *ret);
 bool hf__sq_seat_before(sq_txn *t, const char *key, size_t len, uint64_t num,
                         sq_seat *ret);
-bool hf__sq_seat_waits(sq_txn *t, const char *key, size_t len, sq_seat *ret);
+bool hf__sq_seat_waits(sq_txn *t, const char *key, size_t len, uint64_t after,
+                       sq_seat *ret);
 
 typedef enum sq_life { SQ_LIVES, SQ_OVER, SQ_ORPHAN } sq_life;
 /* LIVES; OVER: its own time is up; ORPHAN: its session is dead or absent. */
@@ -289,9 +291,11 @@ void hf__sq_drop_session(sq_txn *t, const hf_id *sid);
 /* Grant what is due in the queues noted. */
 void hf__sq_settle(sq_txn *t);
 void hf__sq_due_note(sq_txn *t, const char *key, size_t len);
-/* How many permits of key are out; change it. */
-int64_t hf__sq_permits(sq_txn *t, const char *key, size_t len);
-void hf__sq_permits_add(sq_txn *t, const char *key, size_t len, int by);
+/* How many permits of key are out, and the largest number that got one; one
+ * more was given to num, or (0) one less is out. */
+int64_t hf__sq_permits(sq_txn *t, const char *key, size_t len,
+                       uint64_t *ret_upto);
+void hf__sq_permits_add(sq_txn *t, const char *key, size_t len, uint64_t num);
 void hf__sq_wake_note(sq_txn *t, uint32_t word, const hf_id *rid, bool news);
 
 /* ---- The operations ------------------------------------------------------ */

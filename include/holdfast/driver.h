@@ -214,9 +214,10 @@ typedef struct hf_driver {
 } hf_driver;
 #define HF_DRIVER_HEAD .abi = HF_DRIVER_ABI, .size = sizeof(hf_driver)
 /* The one symbol of a driver's shared object. */
+HF_API const hf_driver *hf_driver_entry(void);
 #define HF_DRIVER_EXPORT(driver)                                               \
-    HF_API const hf_driver *hf_driver_entry(void) { return &(driver); }        \
-    HF_API const hf_driver *hf_driver_entry(void)
+    const hf_driver *hf_driver_entry(void) { return &(driver); }               \
+    extern const hf_driver *hf_driver_entry_(void)
 
 /* ---- Helpers --------------------------------------------------------------- */
 

@@ -165,6 +165,7 @@ typedef struct hf_stats {
     uint64_t joins, leaves, renewals, rechecks; /* round trips by purpose */
     uint64_t handovers;                         /* passed on without one */
     uint64_t holds, waiters;                    /* now */
+    uint64_t reserved[9];                       /* 0 */
 } hf_stats;
 HF_API int hf_session_stats(const hf_session *s, hf_stats *ret);
 
@@ -338,7 +339,8 @@ typedef struct hf_result {
     hf_hold *hold;       /* the hold concerned; NULL where there is none */
     hf_state state;      /* of the hold, for HF_RESULT_CHANGE */
     void *user;
-    hf_error error; /* code 0: done */
+    hf_error error;       /* code 0: done */
+    uint64_t reserved[4]; /* 0 */
 } hf_result;
 
 /* Readable while hf_collect would return 1; the session owns it.  Made at the

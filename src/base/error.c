@@ -67,6 +67,10 @@ static void fill_error(hf_error *err, int code, const char *driver, int native,
     memset(err->driver, 0, sizeof err->driver);
     snprintf(err->driver, sizeof err->driver, "%s", driver);
     vsnprintf(err->text, sizeof err->text, format, args);
+    for (char *at = err->text; *at; at++) {
+        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+            *at = '?'; /* one line, and no orders to a terminal */
+    }
 }
 
 int hfd_error(hf_error *err, int code, const char *driver, int native,
@@ -82,7 +86,7 @@ int hfd_error(hf_error *err, int code, const char *driver, int native,
     return code;
 }
 
-int hf__error(hf_error *err, int code, const char *format, ...)
+int(hf__error)(hf_error *err, int code, const char *format, ...)
 {
     if (err) {
         va_list args;

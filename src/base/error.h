@@ -7,6 +7,13 @@
 /* Fill *err (may be NULL) in the core's name; returns code. */
 int hf__error(hf_error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same, and a static analyser sees that the answer is the code. */
+#define hf__error(err, code, ...)                                              \
+    __extension__({                                                            \
+        int hf_code_ = (code);                                                 \
+        (hf__error)((err), hf_code_, __VA_ARGS__);                             \
+        hf_code_;                                                              \
+    })
 
 /* Copy a driver's error to the caller, "what: text"; returns its code. */
 int hf__error_wrap(hf_error *err, const hf_error *from, const char *format, ...)

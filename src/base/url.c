@@ -172,8 +172,8 @@ static int parse_options(hf_url *url, char *text, hf_error *err)
         if (!equals || equals == text)
             return hf__error(err, HF_EURL,
                              "option '%.40s' in the URL has no value: write "
-                             "name=value",
-                             text);
+                             "name=value ('?' in a password is '%%3F')",
+                             strchr(text, '@') ? "..." : text);
         *equals = '\0';
         if (!decode_text(text) || !decode_text(equals + 1))
             return hf__error(err, HF_EURL,
@@ -193,9 +193,18 @@ static int parse_options(hf_url *url, char *text, hf_error *err)
     return 0;
 }
 
-static bool is_secret(const char *name, size_t len)
+static bool is_secret(const char *raw, size_t raw_len)
 {
     static const char *const words[] = {"password", "token", "secret", "pwd"};
+    char name[64] = "";
+    size_t len;
+
+    if (raw_len >= sizeof name)
+        return true; /* whatever that is, nobody needs to read it */
+    memcpy(name, raw, raw_len);
+    if (!decode_text(name))
+        return true;
+    len = strlen(name);
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         size_t word = strlen(words[i]);

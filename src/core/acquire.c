@@ -59,7 +59,6 @@ static void join_failed(hf__req *req, const hf_op *op)
         code = req->stop;
     else if (code == 0 || op->outcome == HF_UNKNOWN)
         code = HF_EUNAVAIL;
-    hf__req_drop_entry(req);
     hf__req_finish(req, code, &op->error);
 }
 
@@ -72,7 +71,6 @@ static void grant(hf__req *req, hf_nsec sent)
     bool fixed = entry->place.lease > 0;
 
     if (req->stop && !HF_MUTANT(STALE_REPLY_GRANTS)) {
-        hf__req_leave(req, entry);
         hf__req_finish(req, req->stop, NULL);
         return;
     }
@@ -95,14 +93,8 @@ static void grant(hf__req *req, hf_nsec sent)
         entry->cap = hf__add_ns(sent, req->want.at_most);
     if (fixed ? now >= hf__entry_end(entry) : !hf__session_judge(s, now)) {
         /* Dying already.  The session's own end has put us back in line. */
-        if (req->entry == entry && entry->state != HF_ENTRY_GONE) {
-            hf__leave_later(entry);
-            entry->req = NULL;
-            req->entry = NULL;
-            hf__entry_unref(entry);
-            hf__req_back_in_line(req);
-            hf__line_pump(s, req->key);
-        }
+        if (req->entry == entry && entry->state != HF_ENTRY_GONE)
+            hf__req_requeue(req);
         return;
     }
     entry->token = s->caps & HF_CAP_TOKEN ? entry->place.token : 0;
@@ -130,17 +122,27 @@ void hf__judge_seats(hf_place *place)
     }
 }
 
+void hf__look_at(hf__entry *entry, hf_nsec at)
+{
+    hf__session *s = entry->s;
+
+    /* A look that was asked for while another is under way stays asked for:
+     * that one may have been answered before the change. */
+    if (at < entry->look_at)
+        entry->look_at = at;
+    if (at < s->recheck_at) {
+        s->recheck_at = at;
+        hf__session_wake_keeper(s, at);
+    }
+}
+
 static void look_later(hf__entry *entry, hf_nsec now)
 {
     hf_nsec in = entry->place.look_in;
-    hf__session *s = entry->s;
 
     in = in > 0 && in < HF_MS(4900) ? in + HF_MS(100) : HF_MS(5000);
     in += (hf_nsec)hf__random_below((uint64_t)in / 16 + 1);
-    if (now + in < s->recheck_at) {
-        s->recheck_at = now + in;
-        hf__session_wake_keeper(s, s->recheck_at);
-    }
+    hf__look_at(entry, now + in);
 }
 
 void hf__req_verdict(hf__entry *entry, const hf_place *fresh, bool from_push)
@@ -160,14 +162,17 @@ void hf__req_verdict(hf__entry *entry, const hf_place *fresh, bool from_push)
         grant(req, now);
         break;
     case HF_GONE:
-        if (fresh->reason == HF_EFORCED) {
-            hf__req_drop_entry(req);
-            hf__req_finish(req, HF_EFORCED, NULL);
-        } else if (fresh->reason == HF_EEXPIRED && entry->gen == s->gen) {
+        if (fresh->reason == HF_EEXPIRED && entry->place.lease == 0 &&
+            entry->gen == s->gen) {
             hf__session_lost(s, HF_EEXPIRED);
-        } else {
-            hf__req_requeue(req);
+            break;
         }
+        if (!entry->stray)
+            hf__entry_gone(entry);
+        if (fresh->reason == HF_EFORCED)
+            hf__req_finish(req, HF_EFORCED, NULL);
+        else
+            hf__req_requeue(req);
         break;
     default:
         entry->place.look_in = fresh->look_in;
@@ -187,7 +192,6 @@ static void join_applied(hf__req *req, hf_op *op)
     }
     entry->place = *op->place;
     if (op->error.code) {
-        hf__req_drop_entry(req);
         hf__req_finish(req, req->stop ? req->stop : op->error.code,
                        &op->error);
         return;
@@ -206,10 +210,8 @@ static void join_applied(hf__req *req, hf_op *op)
         hf__key *key = req->key;
 
         look_later(entry, hfd_now());
-        if (entry->pushed && !HF_MUTANT(WAKE_DROPPED)) {
-            s->recheck_at = 0;
-            hf__session_wake_keeper(s, 0);
-        }
+        if (entry->pushed && !HF_MUTANT(WAKE_DROPPED))
+            hf__look_at(entry, 0);
         hf__line_pump(s, key);
     }
 }
@@ -353,6 +355,8 @@ void hf__recheck_landed(hf__flight *flight)
 
         if (!good || !entry || entry->state != HF_ENTRY_WAITING) {
             hfd_free(copy->seats);
+            if (entry)
+                hf__look_at(entry, hfd_now() + HF_MS(200));
             continue;
         }
         hf__judge_seats(copy);

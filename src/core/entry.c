@@ -82,6 +82,19 @@ hf__entry *hf__entry_find(hf__session *s, const hf_id *rid)
     return e;
 }
 
+/* Unique for ever: 64 random bits of this session and a number, so that no
+ * lock costs a system call; mixed, so that any eight bytes are a good hash. */
+static void draw_rid(hf__session *s, hf_id *rid)
+{
+    uint64_t number = ++s->next_rid;
+    uint64_t mixed = number * UINT64_C(0x9e3779b97f4a7c15);
+
+    mixed = (mixed ^ mixed >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    mixed = (mixed ^ mixed >> 32) + s->rid_prefix;
+    memcpy(rid->bytes, &mixed, 8);
+    memcpy(rid->bytes + 8, &number, 8);
+}
+
 /* How many numbers to reserve, so that those who wait here can follow without
  * a round trip. */
 static uint32_t wanted_run(const hf__session *s, const hf__key *key,
@@ -99,12 +112,10 @@ hf__entry *hf__entry_new(hf__session *s, hf__key *key, hf__req *req)
 {
     const hf__want *want = &req->want;
     hf__entry *entry = hfd_alloc(sizeof *entry);
-    uint64_t number = ++s->next_rid;
 
     if (!entry)
         return NULL;
-    memcpy(entry->place.rid.bytes, &s->rid_prefix, 8);
-    memcpy(entry->place.rid.bytes + 8, &number, 8);
+    draw_rid(s, &entry->place.rid);
     entry->place.key = key->text;
     entry->place.key_len = key->len;
     entry->place.mode = (uint8_t)want->mode;
@@ -114,7 +125,7 @@ hf__entry *hf__entry_new(hf__session *s, hf__key *key, hf__req *req)
     entry->s = s;
     entry->fd = -1;
     entry->gen = s->gen;
-    entry->own_deadline = entry->cap = HF_NEVER;
+    entry->own_deadline = entry->cap = entry->look_at = HF_NEVER;
     entry->at_least = want->at_least;
     entry->timer.fire = hf__leave_timer;
     hf__list_init(&entry->holds);

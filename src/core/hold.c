@@ -229,9 +229,9 @@ int hf__release_locally(hf__hold *hold, hf_nsec now)
         }
         return code;
     }
-    if (!last || hf__line_hand_over(entry, now))
-        return 0;
-    return 1;
+    if (!last)
+        return code; /* HF_EUNKNOWN: the clock is in doubt */
+    return hf__line_hand_over(entry, now) ? 0 : 1;
 }
 
 int hf_release(hf_hold *handle, hf_error *err)

@@ -61,6 +61,7 @@ int hf_list(hf_session *handle, const char *prefix, hf_list_fn *fn, void *user,
 int hf_break(hf_session *handle, const char *key, const hf_break_options *opt,
              uint32_t *ret_broken, hf_error *err)
 {
+    hf_break_options o;
     hf_op op;
     size_t len;
     hf__session *s;
@@ -69,18 +70,16 @@ int hf_break(hf_session *handle, const char *key, const hf_break_options *opt,
     if (code)
         return code;
     code = hf__key_check(key, &len, err);
-    if (code == 0 && opt && opt->size != sizeof *opt)
-        code = hf__error(err, HF_EINVAL,
-                         "hf_break_options has no size: initialise it with "
-                         "HF_BREAK_OPTIONS");
+    if (code == 0)
+        code = hf__break_options(&o, opt, err);
     if (code == 0 && !(s->caps & HF_CAP_BREAK))
         code = hf__error(err, HF_ENOTSUP, "this store cannot break a lock");
     if (code == 0) {
         hf__op_init(s, &op, HF_OP_EVICT);
         op.text = key;
         op.text_len = len;
-        op.token = opt ? opt->token : 0;
-        op.now = opt && opt->now;
+        op.token = o.token;
+        op.now = o.now;
         hf__op_run(s, &op);
         code = op_answer(&op, "break", err);
         if (code == 0 && ret_broken)

@@ -27,7 +27,7 @@
 #include "core/lease.h"
 #include "core/mutant.h"
 
-enum { HF_RUN_MAX = 16 };
+enum { HF_RUN_MAX = 16, HF_LOOK_MAX = 256 };
 
 typedef struct hf__session hf__session;
 typedef struct hf__key hf__key;
@@ -84,14 +84,18 @@ typedef struct hf__want { /* hf_lock_options, checked, in our units */
     hf_mode mode;
     uint32_t places;
     bool try_only;
-    hf_nsec wait, lease, at_most, at_least; /* 0: none */
-    uint64_t owner;                         /* resolved */
+    uint16_t value_len;
+    hf_nsec lease, at_most, at_least; /* 0: none */
+    uint64_t owner;                   /* resolved */
     const void *value;
-    size_t value_len;
+} hf__want;
+
+typedef struct hf__manner { /* the rest of them: needed at the start alone */
+    hf_nsec wait;
     int cancel_fd;
     hf_change_fn *on_change;
     void *user;
-} hf__want;
+} hf__manner;
 
 typedef enum hf__req_state {
     HF_REQ_LINE = 0,  /* waits in this process, for its turn or a pause */
@@ -159,6 +163,7 @@ struct hf__entry {
     bool stray;  /* some attempt had no answer, and may arrive yet */
     bool pushed; /* news came while its join was under way: look at once */
     bool listed; /* in the lists of key and session */
+    hf_nsec look_at; /* while it waits: look then; HF_NEVER: under way */
     uint64_t gen;        /* of the session it was joined in */
     hf__req *req;        /* whom it serves while it is not granted */
     /* granted: */
@@ -329,7 +334,7 @@ void hf__keeper_abandon(hf__session *s); /* in a forked child */
 /* One step, with the mutex held; when to come again.  The simulator calls it
  * instead of running the thread. */
 hf_nsec hf__keeper_step(hf__session *s);
-int hf__keeper_watch(hf__session *s, hf__req *req); /* its cancel_fd */
+int hf__keeper_watch(hf__session *s, hf__req *req, int cancel_fd);
 void hf__keeper_unwatch(hf__session *s, hf__req *req);
 
 /* ---- local.c: keys and the line in front of the store ---- */
@@ -385,10 +390,11 @@ void hf__leave_timer(hf__timer *timer, hf_nsec now);
 /* ---- request.c, acquire.c, block.c ---- */
 
 int hf__req_new(hf__req **ret, hf__session *s, const hf__want *want,
-                hf_error *err);
+                const hf__manner *manner, hf_error *err);
 void hf__req_free(hf__req *req);
 /* Put a lock request into its key's line; may finish it. */
-int hf__req_submit(hf__req *req, const char *key, hf_error *err);
+int hf__req_submit(hf__req *req, const char *key, const hf__manner *manner,
+                   hf_error *err);
 /* The caller's thread works and sleeps until req is done. */
 void hf__req_wait(hf__req *req);
 void hf__req_finish(hf__req *req, int code, const hf_error *why);
@@ -417,6 +423,7 @@ void hf__confirm_landed(hf__req *req, const hf_op *op);
 void hf__judge_seats(hf_place *place);
 /* A fresh verdict about a waiting entry, from a recheck or a push. */
 void hf__req_verdict(hf__entry *entry, const hf_place *fresh, bool from_push);
+void hf__look_at(hf__entry *entry, hf_nsec at); /* the keeper looks then */
 void hf__recheck_landed(hf__flight *flight);
 void hf__req_post(hf__req *req); /* into the results */
 /* Why it was refused, for the caller. */
@@ -433,8 +440,11 @@ void hf__result_post(hf__session *s, hf__result *result);
 /* A whole struct from one that may be older, newer or NULL. */
 int hf__lock_options(hf_lock_options *ret, const hf_lock_options *opt,
                      hf_error *err);
-int hf__want_from(hf__want *want, const hf_lock_options *o, bool blocking,
-                  uint32_t caps, hf_error *err);
+int hf__want_from(hf__want *want, hf__manner *manner,
+                  const hf_lock_options *o, bool blocking, uint32_t caps,
+                  hf_error *err);
+int hf__break_options(hf_break_options *ret, const hf_break_options *opt,
+                      hf_error *err);
 int hf__key_check(const char *key, size_t *ret_len, hf_error *err);
 int hf__open_options(hf_open_options *ret, const hf_open_options *opt,
                      hf_error *err);

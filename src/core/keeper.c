@@ -49,46 +49,62 @@ static bool wants_look(const hf__entry *entry)
            !(entry->req->cond && entry->s->driver->park);
 }
 
-/* One look for all who wait and are not asleep in the driver. */
-static void recheck_all(hf__session *s, hf_nsec now)
+static hf__flight *new_recheck(hf__session *s)
 {
-    size_t count = 0;
-    hf__flight *flight;
+    hf__flight *flight =
+        hf__flight_new(s, HF_OP_RECHECK, NULL, hf__recheck_landed);
+
+    if (flight) {
+        flight->copies = hfd_alloc(HF_LOOK_MAX * sizeof *flight->copies);
+        flight->pointers = hfd_alloc(HF_LOOK_MAX * sizeof *flight->pointers);
+        if (flight->copies && flight->pointers)
+            return flight;
+        hfd_free(flight->copies);
+        hfd_free(flight->pointers);
+        hfd_free(flight);
+    }
+    return NULL;
+}
+
+/* One look for many who wait and are not asleep in the driver; those who are
+ * nearly due come along.  More than fit into one request follow when it has
+ * landed. */
+static void recheck_due(hf__session *s, hf_nsec now)
+{
+    hf_nsec soon = now + HF_MS(500);
+    hf__flight *flight = NULL;
 
     s->recheck_at = HF_NEVER;
-    HF_LIST_EACH(node, &s->entries)
-        count += wants_look(HF_CONTAINER(node, hf__entry, of_session));
-    if (count == 0)
-        return;
-    flight = hf__flight_new(s, HF_OP_RECHECK, NULL, hf__recheck_landed);
-    if (flight) {
-        flight->copies = hfd_alloc(count * sizeof *flight->copies);
-        flight->pointers = hfd_alloc(count * sizeof *flight->pointers);
-    }
-    if (!flight || !flight->copies || !flight->pointers) {
-        if (flight) {
-            hfd_free(flight->copies);
-            hfd_free(flight->pointers);
-            hfd_free(flight);
-        }
-        s->recheck_at = now + HF_MS(1000);
-        return;
-    }
     HF_LIST_EACH(node, &s->entries) {
         hf__entry *entry = HF_CONTAINER(node, hf__entry, of_session);
 
-        if (wants_look(entry)) {
-            flight->copies[flight->copy_count] = entry->place;
-            flight->pointers[flight->copy_count] =
-                &flight->copies[flight->copy_count];
-            flight->copy_count++;
+        if (!wants_look(entry))
+            continue;
+        if (!flight && entry->look_at <= now) {
+            flight = new_recheck(s);
+            if (!flight) {
+                s->recheck_at = now + HF_MS(1000);
+                return;
+            }
+        }
+        if (flight && entry->look_at <= soon &&
+            flight->copy_count < HF_LOOK_MAX) {
+            size_t i = flight->copy_count++;
+
+            flight->copies[i] = entry->place;
+            flight->pointers[i] = &flight->copies[i];
+            entry->look_at = HF_NEVER;
+        } else if (entry->look_at < s->recheck_at) {
+            s->recheck_at = entry->look_at;
         }
     }
-    flight->op.places = flight->pointers;
-    flight->op.place_count = flight->copy_count;
-    s->rechecking = true;
-    s->stats.rechecks++;
-    hf__flight_submit(flight);
+    if (flight) {
+        flight->op.places = flight->pointers;
+        flight->op.place_count = flight->copy_count;
+        s->rechecking = true;
+        s->stats.rechecks++;
+        hf__flight_submit(flight);
+    }
 }
 
 hf_nsec hf__keeper_step(hf__session *s)
@@ -111,7 +127,7 @@ hf_nsec hf__keeper_step(hf__session *s)
         hf__line_pump_all(s);
     }
     if (s->attach == HF_ATTACH_DONE && now >= s->recheck_at && !s->rechecking)
-        recheck_all(s, now);
+        recheck_due(s, now);
 
     next = hf__heap_next(&s->timers);
     if (s->attach == HF_ATTACH_DONE) {
@@ -258,12 +274,12 @@ void hf__keeper_abandon(hf__session *s)
     s->result_fd = -1;
 }
 
-int hf__keeper_watch(hf__session *s, hf__req *req)
+int hf__keeper_watch(hf__session *s, hf__req *req, int cancel_fd)
 {
     if (!hf__clock_threads() || hf__keeper_start(s) != 0)
         return -1;
     /* A copy: one descriptor may end several waits, epoll takes each once. */
-    req->cancel_dup = fcntl(req->want.cancel_fd, F_DUPFD_CLOEXEC, 0);
+    req->cancel_dup = fcntl(cancel_fd, F_DUPFD_CLOEXEC, 0);
     if (req->cancel_dup < 0 || watch(s, req->cancel_dup, req) != 0) {
         if (req->cancel_dup >= 0)
             close(req->cancel_dup);

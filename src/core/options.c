@@ -15,9 +15,11 @@ static int copy_options(void *ret, size_t known, const void *opt, size_t size,
     const uint8_t *bytes = opt;
 
     memset(ret, 0, known);
-    if (size < sizeof(size_t))
+    if (size < sizeof(size_t) || size > known + 1024)
         return hf__error(err, HF_EINVAL,
-                         "%s has no size: initialise it with its macro", name);
+                         "%s has no size that makes sense (%zu): initialise "
+                         "it with its macro",
+                         name, size);
     for (size_t i = known; i < size; i++) {
         if (bytes[i])
             return hf__error(err, HF_EINVAL,
@@ -141,6 +143,17 @@ static int check_lock(const hf_lock_options *o, hf_error *err)
     return 0;
 }
 
+int hf__break_options(hf_break_options *ret, const hf_break_options *opt,
+                      hf_error *err)
+{
+    static const hf_break_options none = {HF_BREAK_OPTIONS};
+
+    if (!opt)
+        opt = &none;
+    return copy_options(ret, sizeof *ret, opt, opt->size, "hf_break_options",
+                        err);
+}
+
 int hf__lock_options(hf_lock_options *ret, const hf_lock_options *opt,
                      hf_error *err)
 {
@@ -153,8 +166,9 @@ int hf__lock_options(hf_lock_options *ret, const hf_lock_options *opt,
                         err);
 }
 
-int hf__want_from(hf__want *want, const hf_lock_options *o, bool blocking,
-                  uint32_t caps, hf_error *err)
+int hf__want_from(hf__want *want, hf__manner *manner,
+                  const hf_lock_options *o, bool blocking, uint32_t caps,
+                  hf_error *err)
 {
     int code = check_lock(o, err);
 
@@ -164,12 +178,14 @@ int hf__want_from(hf__want *want, const hf_lock_options *o, bool blocking,
         .mode = o->mode,
         .places = o->places,
         .try_only = o->wait_ms == 0,
-        .wait = hf__ms_to_ns(o->wait_ms),
         .lease = HF_MS(o->lease_ms),
         .at_most = HF_MS(o->at_most_ms),
         .at_least = HF_MS(o->at_least_ms),
         .value = o->value,
-        .value_len = o->value_len,
+        .value_len = (uint16_t)o->value_len,
+    };
+    *manner = (hf__manner){
+        .wait = hf__ms_to_ns(o->wait_ms),
         .cancel_fd = o->cancel_fd > 0 ? o->cancel_fd : -1,
         .on_change = o->on_change,
         .user = o->user,

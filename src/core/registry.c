@@ -76,8 +76,15 @@ void hf__registry_add(const hf_driver *driver)
     pthread_mutex_unlock(&loaded_mu);
 }
 
+/* What is looked for: the scheme, and the object that would bring it. */
+typedef struct search {
+    const char *scheme;
+    size_t len;
+    char module[40];
+} search;
+
 static int accept_object(const hf_driver **ret, void *object, const char *path,
-                         hf_error *err)
+                         const search *for_, hf_error *err)
 {
     const hf_driver *(*entry)(void);
     const hf_driver *driver;
@@ -93,6 +100,11 @@ static int accept_object(const hf_driver **ret, void *object, const char *path,
                          "driver '%s' is made for another holdfast (ABI %u, "
                          "this one needs %u): install the same version of both",
                          path, driver ? driver->abi : 0, HF_DRIVER_ABI);
+    if (!has_scheme(driver, for_->scheme, for_->len))
+        return hf__error(err, HF_EDRIVER,
+                         "driver '%s' does not know '%.*s:' (it knows '%s:'): "
+                         "install the right one",
+                         path, (int)for_->len, for_->scheme, driver->schemes);
     if (loaded_count == LOADED_MAX)
         return hf__error(err, HF_EDRIVER, "more than %d drivers", LOADED_MAX);
     loaded[loaded_count++] = driver;
@@ -102,12 +114,12 @@ static int accept_object(const hf_driver **ret, void *object, const char *path,
 
 /* 1: no such file here. */
 static int load_from(const hf_driver **ret, const char *folder, size_t len,
-                     const char *module, hf_error *err)
+                     const search *for_, hf_error *err)
 {
     char path[512];
     void *object;
     int used = snprintf(path, sizeof path, "%.*s/holdfast-%s.so", (int)len,
-                        folder, module);
+                        folder, for_->module);
     FILE *file;
 
     if (used < 0 || (size_t)used >= sizeof path || len == 0)
@@ -120,12 +132,11 @@ static int load_from(const hf_driver **ret, const char *folder, size_t len,
     if (!object)
         return hf__error(err, HF_EDRIVER, "driver cannot be loaded: %.180s",
                          dlerror());
-    return accept_object(ret, object, path, err);
+    return accept_object(ret, object, path, for_, err);
 }
 
 /* 1: there is none. */
-static int load_module(const hf_driver **ret, const char *module,
-                       hf_error *err)
+static int load_module(const hf_driver **ret, const search *for_, hf_error *err)
 {
     const char *path = secure_getenv("HOLDFAST_DRIVER_PATH");
     Dl_info here;
@@ -134,12 +145,11 @@ static int load_module(const hf_driver **ret, const char *module,
     while (path && *path && code == 1) {
         size_t len = strcspn(path, ":");
 
-        code = load_from(ret, path, len, module, err);
+        code = load_from(ret, path, len, for_, err);
         path += len + (path[len] == ':');
     }
     if (code == 1)
-        code = load_from(ret, HF_DRIVER_DIR, strlen(HF_DRIVER_DIR), module,
-                         err);
+        code = load_from(ret, HF_DRIVER_DIR, strlen(HF_DRIVER_DIR), for_, err);
     if (code == 1 && dladdr((void *)(uintptr_t)&hf_version, &here) &&
         here.dli_fname) {
         const char *slash = strrchr(here.dli_fname, '/');
@@ -148,19 +158,21 @@ static int load_module(const hf_driver **ret, const char *module,
         if (slash) {
             snprintf(folder, sizeof folder, "%.*s/holdfast",
                      (int)(slash - here.dli_fname), here.dli_fname);
-            code = load_from(ret, folder, strlen(folder), module, err);
+            code = load_from(ret, folder, strlen(folder), for_, err);
         }
     }
     return code;
 }
 
-/* The object that would bring a scheme; false: we have never heard of it. */
-static bool name_module(char *buf, size_t cap, const char *scheme, size_t len)
+/* The object that would bring it; false: we have never heard of the scheme. */
+static bool name_module(search *for_)
 {
-    snprintf(buf, cap, "%.*s", (int)len, scheme);
+    snprintf(for_->module, sizeof for_->module, "%.*s", (int)for_->len,
+             for_->scheme);
     for (size_t i = 0; i < sizeof known_schemes / sizeof *known_schemes; i++) {
-        if (strcmp(known_schemes[i].scheme, buf) == 0) {
-            snprintf(buf, cap, "%s", known_schemes[i].module);
+        if (strcmp(known_schemes[i].scheme, for_->module) == 0) {
+            snprintf(for_->module, sizeof for_->module, "%s",
+                     known_schemes[i].module);
             return true;
         }
     }
@@ -170,20 +182,20 @@ static bool name_module(char *buf, size_t cap, const char *scheme, size_t len)
 static int find_driver(const hf_driver **ret, const char *scheme, size_t len,
                        hf_error *err)
 {
-    char module[40];
+    search for_ = {.scheme = scheme, .len = len};
     int code = 0;
 
     pthread_mutex_lock(&loaded_mu);
     *ret = find_loaded(scheme, len);
     if (!*ret) {
-        bool known = name_module(module, sizeof module, scheme, len);
+        bool known = name_module(&for_);
 
-        code = load_module(ret, module, err);
+        code = load_module(ret, &for_, err);
         if (code == 1 && known)
             code = hf__error(err, HF_EDRIVER,
                              "no driver for '%.*s:' here: install holdfast-%s "
                              "(or name its folder in HOLDFAST_DRIVER_PATH)",
-                             (int)len, scheme, module);
+                             (int)len, scheme, for_.module);
         else if (code == 1)
             code = hf__error(err, HF_EURL,
                              "unknown scheme '%.*s:': known are sqlite, mem, "

@@ -26,7 +26,7 @@ static void run_timer(hf__timer *timer, hf_nsec now)
 }
 
 int hf__req_new(hf__req **ret, hf__session *s, const hf__want *want,
-                hf_error *err)
+                const hf__manner *manner, hf_error *err)
 {
     hf__req *req = hfd_alloc(sizeof *req);
 
@@ -34,27 +34,28 @@ int hf__req_new(hf__req **ret, hf__session *s, const hf__want *want,
         hf__heap_reserve(&s->timers, s->timer_users + 1) != 0)
         goto no_memory;
     req->want = *want;
+    req->want.value = NULL;
     if (want->value_len) {
         req->want.value = hf__alloc_text(want->value, want->value_len);
         if (!req->want.value)
             goto no_memory;
     }
-    if (want->on_change && hf__crew_ready(&s->teller) != 0)
+    if (manner->on_change && hf__crew_ready(&s->teller) != 0)
         goto no_memory;
     s->timer_users++;
     req->s = s;
     req->kind = HF_OP_JOIN;
     req->cancel_dup = -1;
     req->timer.fire = run_timer;
-    req->hold->on_change = want->on_change;
-    req->hold->user = want->user;
+    req->hold->on_change = manner->on_change;
+    req->hold->user = manner->user;
     hf__list_append(&s->reqs, &req->all);
     *ret = req;
     return 0;
 no_memory:
     if (req && req->hold)
         hf__hold_unref(req->hold);
-    if (req && req->want.value != want->value)
+    if (req)
         hfd_free((void *)(uintptr_t)req->want.value);
     hfd_free(req);
     return hf__error(err, HF_ENOMEM, "out of memory");
@@ -88,12 +89,7 @@ void hf__req_finish(hf__req *req, int code, const hf_error *why)
         hf__list_remove(&req->line);
         key->line_count--;
     }
-    if (req->entry) {
-        if (req->entry->req == req)
-            req->entry->req = NULL;
-        hf__entry_unref(req->entry);
-        req->entry = NULL;
-    }
+    hf__req_drop_entry(req); /* stays, if it is granted */
     req->state = HF_REQ_DONE;
     req->code = code;
     if (code && why && why->text[0]) {
@@ -185,7 +181,8 @@ static bool is_busy_here(const hf__key *key)
     return key->joining || !hf__list_empty(&key->line) || key->exclusive;
 }
 
-int hf__req_submit(hf__req *req, const char *text, hf_error *err)
+int hf__req_submit(hf__req *req, const char *text, const hf__manner *manner,
+                   hf_error *err)
 {
     hf__session *s = req->s;
     size_t len = strlen(text);
@@ -211,15 +208,16 @@ int hf__req_submit(hf__req *req, const char *text, hf_error *err)
         code = hf__error(err, HF_EDEADLK,
                          "the threads of this process would wait for each "
                          "other for ever");
-    if (code == 1 && req->want.cancel_fd >= 0 && hf__keeper_watch(s, req) != 0)
+    if (code == 1 && manner->cancel_fd >= 0 &&
+        hf__keeper_watch(s, req, manner->cancel_fd) != 0)
         code = hf__error(err, HF_EINVAL, "cancel_fd %d cannot be polled",
-                         req->want.cancel_fd);
+                         manner->cancel_fd);
     if (code <= 0) {
         hf__key_put(s, key);
         return code;
     }
     req->key = key;
-    req->deadline = hf__add_ns(now, req->want.wait);
+    req->deadline = hf__add_ns(now, manner->wait);
     req->give_up = now + s->lease.ttl;
     if (req->want.try_only) {
         req->give_up = now + 2 * s->lease.attempt;
@@ -258,10 +256,11 @@ void hf__req_drop_entry(hf__req *req)
     entry->req = NULL;
     /* An attempt without an answer may still arrive: only a leave with a tomb
      * makes sure that it finds the door shut. */
-    if (entry->state != HF_ENTRY_GONE && entry->stray &&
-        entry->gen == entry->s->gen)
+    if (entry->gen == entry->s->gen &&
+        (entry->state == HF_ENTRY_WAITING ||
+         (entry->stray && entry->state == HF_ENTRY_JOINING)))
         hf__req_leave(req, entry);
-    else if (entry->state != HF_ENTRY_GONE)
+    else if (entry->state < HF_ENTRY_GRANTED)
         hf__entry_gone(entry);
     hf__entry_unref(entry);
 }
@@ -315,9 +314,5 @@ void hf__req_stop(hf__req *req, int code)
     }
     if (req->parked && entry)
         req->s->driver->unpark(req->s->store, &entry->place);
-    if (entry && entry->state == HF_ENTRY_WAITING)
-        hf__req_leave(req, entry);
-    else
-        hf__req_drop_entry(req);
     hf__req_finish(req, code, NULL);
 }

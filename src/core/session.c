@@ -63,6 +63,8 @@ static void run_flight_job(hf__job *job)
 {
     hf__flight *flight = HF_CONTAINER(job, hf__flight, job);
 
+    /* Counted from here: it may have stood in line for a thread. */
+    flight->op.deadline = hfd_now() + flight->s->lease.attempt;
     flight->s->driver->start(flight->s->store, &flight->op);
 }
 
@@ -421,81 +423,4 @@ void hf__session_renewed(hf__session *s, hf_op *op, uint64_t gen)
     }
     hf__session_judge(s, hfd_now());
     hf__session_wake_keeper(s, s->lease.next_renew);
-}
-
-/* ---- what the driver tells ---- */
-
-static void host_changed(void *ctx, const hf_id *rid, const hf_place *fresh)
-{
-    hf__session *s = ctx;
-
-    hf__session_lock(s);
-    if (rid && !HF_MUTANT(WAKE_DROPPED)) {
-        hf__entry *entry = hf__entry_find(s, rid);
-
-        if (entry && entry->state == HF_ENTRY_JOINING)
-            entry->pushed = true;
-        else if (entry && fresh && fresh->verdict == HF_GRANTED)
-            hf__req_verdict(entry, fresh, true);
-        else if (entry && entry->req && entry->req->parked)
-            s->driver->unpark(s->store, &entry->place);
-        else if (entry && entry->state == HF_ENTRY_WAITING)
-            s->recheck_at = 0;
-    } else if (!rid) {
-        HF_LIST_EACH(node, &s->reqs) {
-            hf__req *req = HF_CONTAINER(node, hf__req, all);
-
-            if (req->parked && req->entry)
-                s->driver->unpark(s->store, &req->entry->place);
-        }
-        s->recheck_at = 0;
-    }
-    hf__session_wake_keeper(s, s->recheck_at);
-    hf__session_unlock(s);
-}
-
-static void host_news(void *ctx, const hf_id *rid, int reason)
-{
-    hf__session *s = ctx;
-    hf__entry *entry;
-
-    hf__session_lock(s);
-    entry = hf__entry_find(s, rid);
-    if (entry && entry->state == HF_ENTRY_GRANTED) {
-        hf__key *key = entry->key;
-
-        key->refs++;
-        hf__entry_lost(entry, reason);
-        hf__leave_later(entry);
-        hf__line_pump(s, key);
-        hf__key_put(s, key);
-    } else if (entry && entry->req && entry->req->parked) {
-        s->driver->unpark(s->store, &entry->place);
-    } else if (entry) {
-        s->recheck_at = 0;
-        hf__session_wake_keeper(s, 0);
-    }
-    hf__session_unlock(s);
-}
-
-static void host_doubt(void *ctx, int reason, const char *text)
-{
-    hf__session *s = ctx;
-
-    hf__session_lock(s);
-    hfd_log(HF_LOG_WARN, "the store is in doubt: %s", text);
-    hf__lease_doubt(&s->lease, hfd_now(), reason);
-    hf__session_judge(s, hfd_now());
-    hf__session_wake_keeper(s, s->lease.next_renew);
-    hf__session_unlock(s);
-}
-
-void hf__session_host(hf__session *s, hf_host *host)
-{
-    *host = (hf_host){
-        .ctx = s,
-        .changed = host_changed,
-        .news = host_news,
-        .doubt = host_doubt,
-    };
 }

@@ -15,8 +15,8 @@ typedef struct lock_call {
 } lock_call;
 
 /* The options, checked, with what the verb itself says. */
-static int make_want(hf__session *s, hf__want *want, const lock_call *call,
-                     bool blocking, hf_error *err)
+static int make_want(hf__session *s, hf__want *want, hf__manner *manner,
+                     const lock_call *call, bool blocking, hf_error *err)
 {
     hf_lock_options o;
     size_t len;
@@ -35,7 +35,7 @@ static int make_want(hf__session *s, hf__want *want, const lock_call *call,
     }
     if (call->try_only)
         o.wait_ms = 0;
-    return hf__want_from(want, &o, blocking, s->caps, err);
+    return hf__want_from(want, manner, &o, blocking, s->caps, err);
 }
 
 static int take_lock(const lock_call *call, hf_hold **ret, hf_error *err)
@@ -43,19 +43,20 @@ static int take_lock(const lock_call *call, hf_hold **ret, hf_error *err)
     pthread_cond_t cond;
     hf__session *s;
     hf__want want;
+    hf__manner manner;
     hf__req *req;
     int code = hf__session_enter(call->session, &s, err);
 
     if (code)
         return code;
-    code = ret ? make_want(s, &want, call, true, err)
+    code = ret ? make_want(s, &want, &manner, call, true, err)
                : hf__error(err, HF_EINVAL, "nowhere to put the hold");
     if (code == 0)
-        code = hf__req_new(&req, s, &want, err);
+        code = hf__req_new(&req, s, &want, &manner, err);
     if (code == 0) {
         hf__cond_init(&cond);
         req->cond = &cond;
-        code = hf__req_submit(req, call->key, err);
+        code = hf__req_submit(req, call->key, &manner, err);
         if (code == 0) {
             hf__req_wait(req);
             code = req->code;
@@ -115,15 +116,16 @@ int hf_lock_start(hf_session *session, const char *key,
         .session = session, .key = key, .opt = opt, .any_mode = true};
     hf__session *s;
     hf__want want;
+    hf__manner manner;
     hf__req *req;
     hf_error why = {0};
     int code = hf__session_enter(session, &s, err);
 
     if (code)
         return code;
-    code = make_want(s, &want, &call, false, err);
+    code = make_want(s, &want, &manner, &call, false, err);
     if (code == 0)
-        code = hf__req_new(&req, s, &want, err);
+        code = hf__req_new(&req, s, &want, &manner, err);
     if (code == 0) {
         req->user = user;
         req->result.kind = HF_RESULT_LOCK;
@@ -134,7 +136,7 @@ int hf_lock_start(hf_session *session, const char *key,
         if (code == 0 && ret)
             *ret = HF_HANDLE(hf_request, req->id);
         if (code == 0)
-            code = hf__req_submit(req, key, &why);
+            code = hf__req_submit(req, key, &manner, &why);
         /* An answer that the line knew at once is a result like any other. */
         if (hf_error_class(code) == HF_CLASS_NO ||
             hf_error_class(code) == HF_CLASS_LOST) {

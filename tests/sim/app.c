@@ -66,8 +66,7 @@ static void plan_next(sim_client *c)
 {
     sim_world *w = c->world;
 
-    sim_plan(w, w->now + sim_span(w, HF_MS(1), HF_MS(180)), SIM_STEP_APP, c,
-             NULL, ++c->app_mark);
+    c->app_at = w->now + sim_span(w, HF_MS(1), HF_MS(180));
 }
 
 void sim_app_begin(sim_client *c)
@@ -143,6 +142,17 @@ static bool has_again(const sim_client *c, const sim_task *t)
     return false;
 }
 
+/* Was it handed out although the session had ended before the step that did it
+ * began?  Nobody can say once the client was stopped in between. */
+static bool was_over(const sim_client *c, const sim_task *t, int code)
+{
+    const hf__lease *lease = &c->core->lease;
+
+    return t->bound && hf_error_class(code) == HF_CLASS_LOST &&
+           !c->stopped_now &&
+           c->step_boot >= lease->deadline - lease->stop_margin;
+}
+
 static void is_granted(sim_client *c, sim_task *t, hf_hold *hold)
 {
     sim_world *w = c->world;
@@ -164,6 +174,8 @@ static void is_granted(sim_client *c, sim_task *t, hf_hold *hold)
     e->num = c->core->gen;
     if (code)
         e->flags |= SIM_DOUBT;
+    if (was_over(c, t, code))
+        e->flags |= SIM_OVER;
     if (has_again(c, t))
         e->flags |= SIM_AGAIN;
     if (code && code != HF_EUNKNOWN)
@@ -215,14 +227,20 @@ static void give_back(sim_client *c, sim_task *t)
     }
 }
 
+static void collect_results(sim_client *c)
+{
+    hf_result r;
+
+    while (hf_collect(c->session, &r) == 1)
+        take_result(c, &r);
+}
+
 void sim_app_look(sim_client *c)
 {
     sim_world *w = c->world;
     hf_nsec next = HF_NEVER;
-    hf_result r;
 
-    while (c->session && hf_collect(c->session, &r) == 1)
-        take_result(c, &r);
+    collect_results(c);
     for (int i = 0; i < SIM_HOLDS; i++) {
         sim_task *t = &c->tasks[i];
 
@@ -237,8 +255,9 @@ void sim_app_look(sim_client *c)
         if (t->state != SIM_TASK_RELEASING && t->let_go < next)
             next = t->let_go;
     }
-    if (w->healed && next != HF_NEVER)
-        sim_plan(w, next, SIM_STEP_APP, c, NULL, ++c->app_mark);
+    collect_results(c); /* of what was just given back */
+    if (w->healed)
+        c->app_at = next;
 }
 
 /* ---- what it wants ---- */
@@ -304,6 +323,7 @@ void sim_app_ask(sim_client *c, uint8_t key, bool plain)
                     .id = ++w->next_task,
                     .key = key,
                     .mode = (uint8_t)o.mode,
+                    .bound = !o.lease_ms && !o.at_most_ms,
                     .owner = o.owner};
     e = record(c, SIM_ASK, t);
     e->num = c->core->gen;
@@ -362,7 +382,7 @@ void sim_app_act(sim_client *c)
     if (sim_has(w, SIM_FAULT_CLOSE) && sim_chance(w, 40)) {
         sim_client_close(c);
         sim_plan(w, w->now + sim_span(w, 0, HF_MS(300)), SIM_STEP_OPEN, c,
-                 NULL, 0);
+                 NULL);
         return;
     }
     if (sim_chance(w, 3))

@@ -13,7 +13,7 @@ enum { STEP_MS = 10, STEPS_MAX = 3 };
 void sim_chaos_begin(sim_world *w)
 {
     sim_plan(w, w->now + sim_span(w, HF_MS(50), HF_MS(400)), SIM_STEP_CHAOS,
-             NULL, NULL, 0);
+             NULL, NULL);
 }
 
 static void pause_client(sim_world *w, sim_client *c)
@@ -23,7 +23,7 @@ static void pause_client(sim_world *w, sim_client *c)
     c->paused_until = w->now + span;
     sim_trace(w, "client %u is paused for %lld ms", c->life,
               (long long)(span / 1000000));
-    sim_plan(w, c->paused_until, SIM_STEP_RESUME, c, NULL, 0);
+    sim_plan(w, c->paused_until, SIM_STEP_RESUME, c, NULL);
 }
 
 static void crash_client(sim_world *w, sim_client *c)
@@ -31,8 +31,7 @@ static void crash_client(sim_world *w, sim_client *c)
     if (w->next_life + 2 * SIM_CLIENTS >= SIM_LIVES)
         return;
     sim_client_crash(c);
-    sim_plan(w, w->now + sim_span(w, 0, HF_MS(1000)), SIM_STEP_OPEN, c, NULL,
-             0);
+    sim_plan(w, w->now + sim_span(w, 0, HF_MS(1000)), SIM_STEP_OPEN, c, NULL);
 }
 
 static void restart_store(sim_world *w)

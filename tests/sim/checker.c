@@ -36,7 +36,7 @@ typedef struct task {
     uint32_t places;
     int64_t asked, wait_until, granted, until, longest;
     uint64_t floor, token, session;
-    bool rival, cancelled, ended;
+    bool rival, cancelled;
 } task;
 
 typedef struct grant {
@@ -44,7 +44,8 @@ typedef struct grant {
     uint64_t token, num;
     uint32_t run;
     uint8_t life, mode;
-    bool told, ended;
+    bool told;
+    int64_t lost; /* when a holder of it was told so; 0: never */
 } grant;
 
 typedef struct key_state {
@@ -162,13 +163,12 @@ static void on_ask(checker *c, const sim_event *e)
 }
 
 /* The store's grant behind a token that a caller was told. */
-static grant *find_grant(key_state *key, const sim_event *e)
+static grant *find_grant(key_state *key, uint8_t life, uint64_t token)
 {
     for (size_t i = key->grant_count; i-- > 0;) {
         grant *g = &key->grants[i];
 
-        if (g->life == e->life && e->token >= g->token &&
-            e->token - g->token < g->run)
+        if (g->life == life && token >= g->token && token - g->token < g->run)
             return g;
     }
     return NULL;
@@ -226,7 +226,7 @@ static void on_grant(checker *c, const sim_event *e)
 {
     task *t = &c->tasks[e->task];
     key_state *key = &c->keys[e->key];
-    grant *g = find_grant(key, e);
+    grant *g = find_grant(key, e->life, e->token);
 
     if (t->state != ASKED) {
         convict(c, 4, e->task, e->task, "request %u is answered twice",
@@ -242,6 +242,11 @@ static void on_grant(checker *c, const sim_event *e)
         convict(c, 6, e->task, e->task,
                 "the store granted %lld ms before it is told",
                 (long long)((e->at - g->at) / 1000000));
+    if (e->flags & SIM_OVER)
+        convict(c, 4, e->task, e->task,
+                "a hold is handed out whose session is over");
+    if (g && g->lost && e->at > g->lost + SLACK_NS)
+        convict(c, 4, e->task, e->task, "a hold that was lost is handed on");
     if (g)
         g->told = true;
     check_token(c, e, t);
@@ -278,9 +283,12 @@ static void on_belief(checker *c, const sim_event *e)
 static void on_gone(checker *c, const sim_event *e)
 {
     task *t = &c->tasks[e->task];
+    grant *g = find_grant(&c->keys[t->key], t->life, t->token);
 
     if (t->state != HELD)
         return;
+    if (g && !g->lost)
+        g->lost = e->at;
     if ((e->flags & SIM_STANDING) && e->at + SLACK_NS < t->longest)
         convict(c, 4, e->task, e->task,
                 "told lost with %lld ms left, and the store still has it",

@@ -55,7 +55,7 @@ static void run_keeper(sim_client *c)
     due = sim_true_of(c, due);
     if (sim_has(w, SIM_FAULT_SLOW) && sim_chance(w, 6))
         due += sim_span(w, 0, HF_MS(500));
-    sim_plan(w, due, SIM_STEP_KEEPER, c, NULL, ++c->keeper_mark);
+    c->keeper_at = due;
 }
 
 sim_client *sim_enter(sim_client *c)
@@ -64,6 +64,7 @@ sim_client *sim_enter(sim_client *c)
 
     c->world->cur = c;
     c->stopped_now = false;
+    c->step_boot = sim_boot_of(c, c->world->now);
     c->inside++;
     return before;
 }
@@ -76,8 +77,7 @@ void sim_leave(sim_client *c, sim_client *before, bool keeper)
         if (c->woken && !keeper && sim_has(w, SIM_FAULT_SLOW) &&
             sim_chance(w, 6)) {
             c->woken = false;
-            sim_plan(w, w->now + sim_span(w, 0, HF_MS(500)), SIM_STEP_KEEPER,
-                     c, NULL, ++c->keeper_mark);
+            c->keeper_at = w->now + sim_span(w, 0, HF_MS(500));
         } else if (keeper || c->woken) {
             run_keeper(c);
         }
@@ -111,9 +111,12 @@ void sim_client_open(sim_client *c)
         return;
     world = w;
     c->life = ++w->next_life;
-    c->lease_ms = sim_span(w, 1000, 3000);
+    c->lease_ms = sim_span(w, 1000, sim_chance(w, 3) ? 3000 : 1500);
     c->closing = c->woken = false;
     c->paused_until = 0;
+    c->keeper_at = c->app_at = HF_NEVER;
+    if (HF_MS(c->lease_ms) > w->longest_lease)
+        w->longest_lease = HF_MS(c->lease_ms);
     set_clocks(c);
     opt.lease_ms = c->lease_ms;
     before = sim_enter(c);
@@ -124,7 +127,7 @@ void sim_client_open(sim_client *c)
         sim_record(&w->history, SIM_OPEN, w->now)->life = (uint8_t)c->life;
         sim_app_begin(c);
     } else {
-        sim_plan(w, w->now + HF_MS(20), SIM_STEP_OPEN, c, NULL, 0);
+        sim_plan(w, w->now + HF_MS(20), SIM_STEP_OPEN, c, NULL);
     }
     sim_leave(c, before, true);
 }
@@ -162,25 +165,19 @@ void sim_client_crash(sim_client *c)
     c->world->crashed = true;
 }
 
-void sim_client_step(sim_client *c, const sim_step *step)
+void sim_client_keep(sim_client *c)
 {
-    sim_client *before;
+    sim_client *before = sim_enter(c);
 
-    if (step->kind == SIM_STEP_OPEN) {
-        if (c->inside == 0)
-            sim_client_open(c);
-        return;
-    }
-    if (!c->session)
-        return;
-    if (step->kind == SIM_STEP_KEEPER) {
-        if (step->mark != c->keeper_mark)
-            return;
-        before = sim_enter(c);
-        sim_leave(c, before, true);
-    } else if (step->mark == c->app_mark && !c->closing) {
-        before = sim_enter(c);
-        sim_app_act(c);
-        sim_leave(c, before, false);
-    }
+    c->keeper_at = HF_NEVER;
+    sim_leave(c, before, true);
+}
+
+void sim_client_act(sim_client *c)
+{
+    sim_client *before = sim_enter(c);
+
+    c->app_at = HF_NEVER;
+    sim_app_act(c);
+    sim_leave(c, before, false);
 }

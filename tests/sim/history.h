@@ -39,6 +39,7 @@ typedef enum sim_event_kind { SIM_EVENT_MAP(SIM_EVENT_ENUM) } sim_event_kind;
 enum {
     SIM_TRY = 1 << 0,      /* ASK: does not wait */
     SIM_AGAIN = 1 << 1,    /* GRANT: re-entry by the same owner */
+    SIM_OVER = 1 << 2,     /* GRANT: its session was over before */
     SIM_DOUBT = 1 << 3,    /* GRANT: the clock was in doubt */
     SIM_STANDING = 1 << 4, /* GONE: the store still has it, and it lives */
     SIM_OWNED = 1 << 5     /* ASK: by an owner who may take it again */

@@ -1,5 +1,9 @@
 /* loop.c - the heap of what is to happen, and who may run now.
  *
+ * Messages and other single events stand in a heap; each client's keeper and
+ * application have one alarm each, which is set anew all the time, so these
+ * are two fields that are looked at, not two more entries that go stale.
+ *
  * Steps of a client that is stopped inside a call of its own are parked until
  * it goes on; steps of a client that is paused between two calls wait in the
  * same way.  Messages on their way to the store wait for nobody.
@@ -11,6 +15,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+enum { STEPS_MAX = 200000 }; /* a history that needs more is stuck */
 
 void sim_trace(const sim_world *w, const char *format, ...)
 {
@@ -70,13 +76,12 @@ static sim_step pop_step(sim_world *w)
 }
 
 void sim_plan(sim_world *w, hf_nsec at, sim_step_kind kind, sim_client *c,
-              void *what, uint32_t mark)
+              void *what)
 {
     push_step(w, (sim_step){.at = at > w->now ? at : w->now,
                             .kind = kind,
                             .client = c,
                             .life = c ? c->life : 0,
-                            .mark = mark,
                             .what = what});
 }
 
@@ -127,11 +132,11 @@ static void do_step(sim_world *w, const sim_step *step)
     case SIM_STEP_RESUME:
         sim_unpark(w, c);
         break;
-    case SIM_STEP_KEEPER:
-    case SIM_STEP_APP:
     case SIM_STEP_OPEN:
-        if (step->life == c->life)
-            sim_client_step(c, step);
+        if (step->life == c->life && c->inside == 0)
+            sim_client_open(c);
+        else if (step->life == c->life)
+            sim_plan(w, w->now + 1000000, SIM_STEP_OPEN, c, NULL);
         break;
     default:
         sim_net_step(w, step);
@@ -139,23 +144,63 @@ static void do_step(sim_world *w, const sim_step *step)
     }
 }
 
+/* Who among the clients has the next alarm, and when; NULL: nobody. */
+static sim_client *next_alarm(sim_world *w, hf_nsec *ret_at)
+{
+    sim_client *first = NULL;
+
+    *ret_at = HF_NEVER;
+    for (int i = 0; i < w->client_count; i++) {
+        sim_client *c = &w->clients[i];
+        hf_nsec at = c->keeper_at;
+
+        if (!c->session || c->frames > 0 || c->paused_until > w->now)
+            continue;
+        if (c->app_at < at && !c->closing)
+            at = c->app_at;
+        if (at < *ret_at) {
+            *ret_at = at;
+            first = c;
+        }
+    }
+    return first;
+}
+
+static void ring_alarm(sim_client *c)
+{
+    if (c->app_at < c->keeper_at && !c->closing)
+        sim_client_act(c);
+    else
+        sim_client_keep(c);
+}
+
 bool sim_run_one(sim_world *w, hf_nsec until)
 {
     sim_client *cur = w->cur;
-    sim_step step;
+    hf_nsec at = w->step_count ? w->steps[1].at : HF_NEVER, alarm_at;
+    sim_client *alarm = next_alarm(w, &alarm_at);
 
-    if (w->step_count == 0 || w->steps[1].at > until)
+    if (alarm_at >= at)
+        alarm = NULL;
+    else
+        at = alarm_at;
+    if (at > until || at == HF_NEVER)
         return false;
-    if (++w->steps_done > 200000) {
+    if (++w->steps_done > STEPS_MAX) {
         w->stuck = true;
         longjmp(w->way_out, 1);
     }
-    step = pop_step(w);
-    if (step.at > w->now)
-        w->now = step.at;
+    if (at > w->now)
+        w->now = at;
     w->depth++;
     w->cur = NULL;
-    do_step(w, &step);
+    if (alarm) {
+        ring_alarm(alarm);
+    } else {
+        sim_step step = pop_step(w);
+
+        do_step(w, &step);
+    }
     w->cur = cur;
     w->depth--;
     return true;

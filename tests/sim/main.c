@@ -75,7 +75,7 @@ static void on_tick(int number)
     }
 }
 
-static void watch_for_crashes(void)
+void sim_watch_for_crashes(void)
 {
     static const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
     struct itimerval every = {{5, 0}, {5, 0}};
@@ -281,7 +281,7 @@ int main(int argc, char **argv)
     if (!read_arguments(&args, argc, argv))
         return usage();
     sim_net_install(&world);
-    watch_for_crashes();
+    sim_watch_for_crashes();
     world.forget = args.forget;
     if (args.mutants)
         status = sim_run_mutants(args.only, args.seconds);

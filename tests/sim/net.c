@@ -196,7 +196,7 @@ hf_nsec sim_net_delay(sim_world *w)
 
     if (sim_has(w, SIM_FAULT_LATE) && sim_chance(w, 8))
         delay = sim_chance(w, 2) ? sim_span(w, 0, HF_MS(400))
-                                 : sim_span(w, 0, HF_MS(9000));
+                                 : sim_span(w, 0, 3 * w->longest_lease);
     if (w->now + delay > w->longest_late)
         w->longest_late = w->now + delay;
     return delay;
@@ -205,7 +205,7 @@ hf_nsec sim_net_delay(sim_world *w)
 static void plan_call(sim_world *w, sim_call *call, sim_step_kind kind)
 {
     call->refs++;
-    sim_plan(w, w->now + sim_net_delay(w), kind, call->client, call, 0);
+    sim_plan(w, w->now + sim_net_delay(w), kind, call->client, call);
 }
 
 static void finish(sim_call *call, hf_outcome outcome, int code)
@@ -249,7 +249,7 @@ static void send_call(sim_world *w, sim_call *call)
               call->mute && !lost ? ", whose reply will be lost" : "");
     call->refs++;
     sim_plan(w, sim_true_of(c, call->copy.deadline), SIM_STEP_DEADLINE, c,
-             call, 0);
+             call);
     if (!lost)
         plan_call(w, call, SIM_STEP_REQUEST);
     if (sim_has(w, SIM_FAULT_TWICE) && sim_chance(w, 6) &&
@@ -384,7 +384,7 @@ static void meet_deadline(sim_world *w, sim_call *call)
     if (sim_boot_of(c, w->now) < call->copy.deadline) { /* it was frozen */
         call->refs++;
         sim_plan(w, sim_true_of(c, call->copy.deadline), SIM_STEP_DEADLINE, c,
-                 call, 0);
+                 call);
         return;
     }
     sim_trace(w, "client %u gives up its %s", c->life,
@@ -447,7 +447,7 @@ void sim_net_push(sim_world *w, const hf_id *sid, const hf_id *rid,
         }
         if (w->now + delay > w->longest_late)
             w->longest_late = w->now + delay;
-        sim_plan(w, w->now + delay, SIM_STEP_PUSH, who->client, push, 0);
+        sim_plan(w, w->now + delay, SIM_STEP_PUSH, who->client, push);
     }
 }
 

@@ -61,8 +61,6 @@ typedef enum sim_step_kind {
     SIM_STEP_REPLY,
     SIM_STEP_DEADLINE,
     SIM_STEP_PUSH,
-    SIM_STEP_KEEPER,
-    SIM_STEP_APP,
     SIM_STEP_OPEN,
     SIM_STEP_RESUME,
     SIM_STEP_CHAOS
@@ -73,7 +71,6 @@ typedef struct sim_step {
     uint64_t seq;
     sim_step_kind kind;
     uint32_t life; /* of the client, when it was planned; 0: whatever */
-    uint32_t mark; /* of the keeper's or the application's plan */
     sim_client *client;
     void *what;
 } sim_step;
@@ -91,6 +88,7 @@ typedef struct sim_task {
     uint32_t id;
     uint8_t key, mode;
     bool cancelled, renewing;
+    bool bound; /* to the session alone: no end of its own */
     hf_request *request;
     hf_hold *hold;
     uint64_t token, owner;
@@ -111,9 +109,9 @@ struct sim_client {
     /* how it runs */
     int frames;  /* stopped inside a call of its own: on the C stack */
     int inside;  /* calls of its own under way */
-    hf_nsec paused_until;
+    hf_nsec paused_until, step_boot;
     bool closing, woken, stopped_now;
-    uint32_t keeper_mark, app_mark;
+    hf_nsec keeper_at, app_at; /* when each wants to run next */
     int64_t lease_ms;
     sim_task tasks[SIM_HOLDS];
     sim_step *parked;
@@ -131,7 +129,7 @@ typedef struct sim_world {
     uint32_t faults;    /* drawn, and still on */
     bool forget, trace; /* asked for */
     sim_rng chance, core_chance;
-    hf_nsec now, heal_at, longest_late;
+    hf_nsec now, heal_at, longest_late, longest_lease;
     uint64_t next_seq;
     sim_step *steps;
     size_t step_count, step_room;
@@ -170,7 +168,7 @@ hf_nsec sim_store_now(sim_world *w);
 
 /* ---- loop.c ---- */
 void sim_plan(sim_world *w, hf_nsec at, sim_step_kind kind, sim_client *c,
-              void *what, uint32_t mark);
+              void *what);
 bool sim_run_one(sim_world *w, hf_nsec until); /* false: nothing due by then */
 void sim_run_until(sim_world *w, hf_nsec until);
 void sim_unpark(sim_world *w, sim_client *c);
@@ -219,7 +217,8 @@ void sim_client_crash(sim_client *c);
  * see what there is.  keeper: its thread was the one that ran. */
 sim_client *sim_enter(sim_client *c);
 void sim_leave(sim_client *c, sim_client *before, bool keeper);
-void sim_client_step(sim_client *c, const sim_step *step);
+void sim_client_keep(sim_client *c); /* its keeper is due */
+void sim_client_act(sim_client *c);  /* its application is */
 
 /* ---- app.c ---- */
 void sim_app_begin(sim_client *c);

@@ -15,7 +15,7 @@
 
 #include "core/internal.h"
 
-enum { CALM_LIMIT_MS = 30000, LEASE_MAX_MS = 3000 };
+enum { CALM_LIMIT_MS = 30000, SWEEP_MS = 6000 };
 
 static uint64_t mix(uint64_t *state)
 {
@@ -58,7 +58,7 @@ static void draw_keys(sim_world *w)
 static void clear_world(sim_world *w)
 {
     w->now = HF_MS(1);
-    w->longest_late = 0;
+    w->longest_late = w->longest_lease = 0;
     w->next_seq = 0;
     w->step_count = 0;
     w->steps_done = 0;
@@ -104,7 +104,7 @@ static void begin(sim_world *w, uint64_t seed, uint32_t allowed)
         return;
     for (int i = 0; i < w->client_count; i++)
         sim_plan(w, w->now + sim_span(w, 0, HF_MS(100)), SIM_STEP_OPEN,
-                 &w->clients[i], NULL, 0);
+                 &w->clients[i], NULL);
     sim_chaos_begin(w);
 }
 
@@ -129,9 +129,9 @@ static void heal(sim_world *w)
         c->paused_until = 0;
         sim_unpark(w, c);
         if (!c->session)
-            sim_plan(w, w->now, SIM_STEP_OPEN, c, NULL, 0);
+            sim_plan(w, w->now, SIM_STEP_OPEN, c, NULL);
         else
-            sim_plan(w, w->now, SIM_STEP_APP, c, NULL, ++c->app_mark);
+            c->app_at = w->now;
     }
 }
 
@@ -139,7 +139,7 @@ static void run_calm(sim_world *w)
 {
     hf_nsec until = w->longest_late > w->now ? w->longest_late : w->now;
 
-    sim_run_until(w, until + HF_MS(LEASE_MAX_MS + 200));
+    sim_run_until(w, until + w->longest_lease + HF_MS(200));
     w->calm = true;
     sim_record(&w->history, SIM_CALM, w->now);
     for (int i = 0; i < w->client_count; i++) {
@@ -166,7 +166,7 @@ static void finish(sim_world *w)
     for (int i = 0; i < w->client_count; i++)
         sim_client_close(&w->clients[i]);
     /* Sessions and fixed leases of the crashed end by themselves. */
-    w->now += HF_MS(2 * LEASE_MAX_MS);
+    w->now += HF_MS(SWEEP_MS);
     left = sim_store_left(w);
     sim_net_clear(w);
     hf__mem_model_free(w->model);

@@ -1,0 +1,88 @@
+/* push.c - what the driver tells without being asked.
+ *
+ * A push is a hint, never a proof: it is believed only for an entry that waits
+ * in this very session, and the grant is taken only while the session's lease
+ * is good by our own clock.  A push that overtakes the answer of its join is
+ * remembered until that has landed.  One that is lost costs a timed look. */
+#include "core/internal.h"
+
+/* The driver does not say whose queue changed: look at every one. */
+static void look_now(hf__req *req)
+{
+    if (!req->entry)
+        return;
+    if (req->entry->state == HF_ENTRY_JOINING)
+        req->entry->pushed = true;
+    else if (req->parked)
+        req->s->driver->unpark(req->s->store, &req->entry->place);
+    else if (req->entry->state == HF_ENTRY_WAITING)
+        hf__look_at(req->entry, 0);
+}
+
+static void host_changed(void *ctx, const hf_id *rid, const hf_place *fresh)
+{
+    hf__session *s = ctx;
+
+    hf__session_lock(s);
+    if (rid && !HF_MUTANT(WAKE_DROPPED)) {
+        hf__entry *entry = hf__entry_find(s, rid);
+
+        if (entry && entry->state == HF_ENTRY_JOINING)
+            entry->pushed = true;
+        else if (entry && fresh && fresh->verdict == HF_GRANTED)
+            hf__req_verdict(entry, fresh, true);
+        else if (entry && entry->req && entry->req->parked)
+            s->driver->unpark(s->store, &entry->place);
+        else if (entry && entry->state == HF_ENTRY_WAITING)
+            hf__look_at(entry, 0);
+    } else if (!rid) {
+        HF_LIST_EACH(node, &s->reqs)
+            look_now(HF_CONTAINER(node, hf__req, all));
+    }
+    hf__session_unlock(s);
+}
+
+static void host_news(void *ctx, const hf_id *rid, int reason)
+{
+    hf__session *s = ctx;
+    hf__entry *entry;
+
+    hf__session_lock(s);
+    entry = hf__entry_find(s, rid);
+    if (entry && entry->state == HF_ENTRY_GRANTED) {
+        hf__key *key = entry->key;
+
+        key->refs++;
+        hf__entry_lost(entry, reason);
+        hf__leave_later(entry);
+        hf__line_pump(s, key);
+        hf__key_put(s, key);
+    } else if (entry && entry->req && entry->req->parked) {
+        s->driver->unpark(s->store, &entry->place);
+    } else if (entry) {
+        hf__look_at(entry, 0);
+    }
+    hf__session_unlock(s);
+}
+
+static void host_doubt(void *ctx, int reason, const char *text)
+{
+    hf__session *s = ctx;
+
+    hf__session_lock(s);
+    hfd_log(HF_LOG_WARN, "the store is in doubt: %s", text);
+    hf__lease_doubt(&s->lease, hfd_now(), reason);
+    hf__session_judge(s, hfd_now());
+    hf__session_wake_keeper(s, s->lease.next_renew);
+    hf__session_unlock(s);
+}
+
+void hf__session_host(hf__session *s, hf_host *host)
+{
+    *host = (hf_host){
+        .ctx = s,
+        .changed = host_changed,
+        .news = host_news,
+        .doubt = host_doubt,
+    };
+}
