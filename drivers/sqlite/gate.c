@@ -6,10 +6,11 @@
  * served in order; each sleeps on the bell of its own ticket.
  *
  * The gate is courtesy, not truth: SQLite's write lock behind it is what keeps
- * writers apart.  Therefore it may be left to time.  One who dies, is stopped,
- * or gives up with a ticket in hand is passed over when nothing has moved for
- * STALLED; one who was passed over walks in when he sees it.  An uncontended
- * turn costs two atomic additions.
+ * writers apart.  Therefore it may be left to time.  One who gives up writes
+ * his ticket down as left, and is skipped; one who dies or is stopped with a
+ * ticket in hand is passed over when nothing has moved for STALLED; one who was
+ * passed over walks in when he sees it.  Nobody draws a ticket after his time
+ * is over.  An uncontended turn costs two atomic additions.
  *
  * Threads of one process come one at a time, by a lock in front (writer_mu).
  * It does not hand over in order: who is awake goes on, which saves a sleep for
@@ -69,22 +70,46 @@ static _Atomic uint32_t *bell_of(sq_map *map, uint32_t ticket)
     return &map->gate_bell[ticket % SQ_GATE_BELLS];
 }
 
-/* Serve the next after `seen`, unless somebody else did. */
+static _Atomic uint32_t *left_of(sq_map *map, uint32_t ticket)
+{
+    return &map->gate_left[ticket % SQ_GATE_LEFT];
+}
+
+/* Serve the next after `seen` who has not left, unless somebody else did. */
 static void pass_on(sq_map *map, uint32_t seen)
 {
-    if (atomic_compare_exchange_strong(&map->gate_serving, &seen, seen + 1) &&
-        atomic_load(&map->gate_next) != seen + 1)
-        hf__sq_futex_bump(bell_of(map, seen + 1));
+    while (atomic_compare_exchange_strong(&map->gate_serving, &seen,
+                                          seen + 1)) {
+        seen++;
+        if (atomic_load(&map->gate_next) == seen)
+            return;
+        /* Not, so that the zeros of a new file name no ticket drawn soon. */
+        if (atomic_load(left_of(map, seen)) != ~seen) {
+            hf__sq_futex_bump(bell_of(map, seen));
+            return;
+        }
+    }
+}
+
+/* He writes it down and then looks; who serves moves on and then reads it: so
+ * at least one of the two sees that this turn is nobody's. */
+static void give_up(sq_map *map, uint32_t ticket)
+{
+    atomic_store(left_of(map, ticket), ~ticket);
+    if (atomic_load(&map->gate_serving) == ticket)
+        pass_on(map, ticket);
 }
 
 bool hf__sq_gate_enter(hf_store *s, hf_nsec deadline, uint32_t *ret_ticket)
 {
     sq_map *map = s->map;
-    uint32_t ticket = atomic_fetch_add(&map->gate_next, 1);
-    uint32_t seen = atomic_load(&map->gate_serving), bell;
+    uint32_t ticket, seen, bell;
     hf_nsec now, since = 0, moved = 0;
 
-    *ret_ticket = ticket;
+    if (hfd_now() >= deadline)
+        return false;
+    *ret_ticket = ticket = atomic_fetch_add(&map->gate_next, 1);
+    seen = atomic_load(&map->gate_serving);
     /* Signed: a ticket that was passed over lies behind. */
     while ((int32_t)(ticket - seen) > 0) {
         uint32_t before = seen;
@@ -98,8 +123,10 @@ bool hf__sq_gate_enter(hf_store *s, hf_nsec deadline, uint32_t *ret_ticket)
         now = hfd_now();
         if (since == 0)
             since = moved = now;
-        if (now >= deadline || now - since >= s->patience)
+        if (now >= deadline || now - since >= s->patience) {
+            give_up(map, ticket);
             return false;
+        }
         hf__sq_futex_wait(bell_of(map, ticket), bell,
                           deadline - now < STALLED ? deadline - now : STALLED);
         seen = atomic_load(&map->gate_serving);

@@ -2,10 +2,10 @@
  *
  * The tables are ordered by key and number; finding an entry by its id would
  * need an index, and an index is one more page to write in every join and
- * leave.  All entries of a session are made through its own store, so the store
- * remembers them instead: 24 bytes each, in a table with open addressing that
- * is at most three quarters full.  Knows nothing of the database; what it says is checked
- * there (the row must carry the id). */
+ * leave.  All entries of a session are made through its own store, so the
+ * store remembers them instead: 24 bytes each, in a table with open addressing
+ * that is at most three quarters full.  Knows nothing of the database; what it
+ * says is checked there (the row must carry the id). */
 #include "store.h"
 
 #include <string.h>

@@ -8,6 +8,8 @@
 #ifndef HF_DRIVERS_SQLITE_SQL_H
 #define HF_DRIVERS_SQLITE_SQL_H
 
+/* The shape of a statement is SQL's. */
+/* clang-format off */
 #define SQ_SEAT_COLUMNS                                                        \
     "SELECT e.num, e.rid, e.sid, e.mode, e.places, e.run, e.wake, e.granted,"  \
     " e.closed, e.exp_ns, e.broken_until, s.exp_ns, s.ttl_ns, s.pid, s.pidns," \
@@ -94,6 +96,8 @@
             SQ_WITH_SESSION "WHERE (e.key, e.num) > (?1, ?2) AND e.key >= ?3"  \
             " AND (?4 IS NULL OR e.key < ?4) AND (?5 IS NULL OR e.sid = ?5)"   \
             " ORDER BY e.key, e.num LIMIT ?6")
+
+/* clang-format on */
 
 enum sq_sql {
 #define SQ_ENUM(name, text) SQL_##name,

@@ -21,12 +21,13 @@
 
 #include "sql.h"
 
-#define SQ_FORMAT 1        /* of the tables */
-#define SQ_RESERVE 10000   /* numbers made safe against a power cut at once */
-#define SQ_SLOTS 4096      /* sessions of one file */
-#define SQ_WORDS 16        /* futex words of a slot; the first is its bell */
-#define SQ_RING 16         /* rids that a bell can name before it says "all" */
+#define SQ_FORMAT 1      /* of the tables */
+#define SQ_RESERVE 10000 /* numbers made safe against a power cut at once */
+#define SQ_SLOTS 4096    /* sessions of one file */
+#define SQ_WORDS 16      /* futex words of a slot; the first is its bell */
+#define SQ_RING 16       /* rids that a bell can name before it says "all" */
 #define SQ_GATE_BELLS 64
+#define SQ_GATE_LEFT 512 /* given up tickets that the gate can remember */
 #define SQ_NEWS (UINT64_C(1) << 63) /* in a ring's seq: read your news */
 
 /* ---- The side file (side.c, gate.c) -------------------------------------- */
@@ -53,7 +54,8 @@ typedef struct sq_map {
     uint64_t spare[2];
     _Atomic uint32_t gate_next, gate_serving;
     _Atomic uint32_t gate_bell[SQ_GATE_BELLS];
-    uint8_t rest[4096 - 72 - 4 * SQ_GATE_BELLS];
+    _Atomic uint32_t gate_left[SQ_GATE_LEFT]; /* ~ticket, by ticket */
+    uint8_t rest[4096 - 72 - 4 * (SQ_GATE_BELLS + SQ_GATE_LEFT)];
     sq_slot slot[SQ_SLOTS];
 } sq_map;
 
@@ -89,7 +91,7 @@ typedef struct sq_conn {
 typedef struct sq_watched sq_watched; /* watch.c */
 
 #define SQ_NUM (UINT64_MAX >> 2) /* the bits of a number */
-typedef struct sq_known { /* one entry of ours (known.c) */
+typedef struct sq_known {        /* one entry of ours (known.c) */
     hf_id rid;
     uint64_t num : 62;  /* 0: the place is free */
     uint64_t sure : 1;  /* the join that made it was answered */
@@ -122,7 +124,7 @@ struct hf_store {
     pthread_mutex_t known_mu;
     sq_known *known;
     size_t known_cap, known_count;
-    bool known_gap; /* there was no memory to note one */
+    bool known_gap;         /* there was no memory to note one */
     _Atomic size_t waiting; /* of them */
 
     pthread_mutex_t watch_mu;

@@ -29,9 +29,9 @@ extern "C" {
 
 #define HF_DRIVER_ABI 1
 
-typedef int64_t hf_nsec;      /* of CLOCK_BOOTTIME, or a duration */
+typedef int64_t hf_nsec; /* of CLOCK_BOOTTIME, or a duration */
 #define HF_NEVER INT64_MAX
-#define HF_MS(ms) ((hf_nsec)(ms) * 1000000)
+#define HF_MS(ms) ((hf_nsec)(ms)*1000000)
 
 typedef struct hf_id {
     uint8_t bytes[16];
@@ -80,8 +80,8 @@ typedef struct hf_place {
     uint16_t key_len;
     uint8_t mode; /* hf_mode */
     uint32_t places;
-    hf_nsec lease;   /* > 0: fixed lease, outlives the session */
-    uint32_t run;    /* tokens wanted in a row, >= 1; answer: how many given */
+    hf_nsec lease; /* > 0: fixed lease, outlives the session */
+    uint32_t run;  /* tokens wanted in a row, >= 1; answer: how many given */
     /* the answer: */
     hf_verdict verdict;
     int32_t reason;    /* of HF_GONE: HF_EFORCED, HF_EEXPIRED, HF_ENOTHELD */
@@ -99,7 +99,7 @@ typedef struct hf_place {
  * it through fd and dispatch. */
 #define HF_PLACE_PUSH (UINT64_C(1) << 63)
 
-/* ---- Operations ----------------------------------------------------------- */
+/* ---- Operations ---------------------------------------------------------- */
 
 typedef enum hf_op_kind {
     HF_OP_ATTACH = 1, /* begin session sid with lease ttl */
@@ -141,10 +141,10 @@ typedef struct hf_row { /* what HF_OP_LIST emits */
 typedef struct hf_op hf_op;
 struct hf_op {
     hf_op_kind kind;
-    hf_id sid;        /* the session that speaks */
-    hf_nsec deadline; /* finish by then, with HF_UNKNOWN if need be */
-    hf_nsec ttl;      /* attach, renew, evict: the session's lease */
-    hf_place *place;  /* join, leave, publish, confirm */
+    hf_id sid;         /* the session that speaks */
+    hf_nsec deadline;  /* finish by then, with HF_UNKNOWN if need be */
+    hf_nsec ttl;       /* attach, renew, evict: the session's lease */
+    hf_place *place;   /* join, leave, publish, confirm */
     hf_place **places; /* recheck */
     size_t place_count;
     const void *value; /* join, publish */
@@ -216,10 +216,13 @@ typedef struct hf_driver {
 /* The one symbol of a driver's shared object. */
 HF_API const hf_driver *hf_driver_entry(void);
 #define HF_DRIVER_EXPORT(driver)                                               \
-    const hf_driver *hf_driver_entry(void) { return &(driver); }               \
+    const hf_driver *hf_driver_entry(void)                                     \
+    {                                                                          \
+        return &(driver);                                                      \
+    }                                                                          \
     extern const hf_driver *hf_driver_entry_(void)
 
-/* ---- Helpers --------------------------------------------------------------- */
+/* ---- Helpers ------------------------------------------------------------- */
 
 HF_API hf_nsec hfd_now(void);
 HF_API int64_t hfd_realtime_us(void);

@@ -208,9 +208,9 @@ typedef struct hf_lock_options {
     uint64_t owner;      /* HF_OWNER_... or your number */
     const void *value;   /* shown to others with the hold (copied) */
     size_t value_len;
-    int cancel_fd;          /* > 0: readable ends the wait, HF_ECANCELED */
+    int cancel_fd;           /* > 0: readable ends the wait, HF_ECANCELED */
     hf_change_fn *on_change; /* doubt, relief, loss */
-    void *user;             /* for on_change */
+    void *user;              /* for on_change */
 } hf_lock_options;
 #define HF_LOCK_OPTIONS .size = sizeof(hf_lock_options)
 
@@ -258,7 +258,7 @@ HF_API int hf_cancel_owner(hf_session *s, uint64_t owner);
  * and never says 0 once another could have been granted. */
 HF_API int hf_hold_check(hf_hold *hold, hf_error *err);
 HF_API hf_state hf_hold_state(hf_hold *hold);
-HF_API uint64_t hf_hold_token(hf_hold *hold); /* 0: none */
+HF_API uint64_t hf_hold_token(hf_hold *hold);       /* 0: none */
 HF_API int64_t hf_hold_remaining_ms(hf_hold *hold); /* until LOST; >= 0 */
 
 /* Readable from LOST on; made at the first call, closed by the release.  Poll
@@ -267,8 +267,7 @@ HF_API int hf_hold_fd(hf_hold *hold);
 
 /* The value last published; copies at most cap bytes, *ret_len is its whole
  * length. */
-HF_API int hf_hold_value(hf_hold *hold, void *buf, size_t cap,
-                         size_t *ret_len);
+HF_API int hf_hold_value(hf_hold *hold, void *buf, size_t cap, size_t *ret_len);
 
 /* Show another value with the hold.  Blocks for a round trip. */
 HF_API int hf_publish(hf_hold *hold, const void *value, size_t len,
@@ -391,9 +390,8 @@ typedef struct hf_break_options {
 
 /* Take the lock away from who holds it, as an operator.  *ret_broken (may be
  * NULL): how many holds were marked or removed; 0 is success too.  Blocks. */
-HF_API int hf_break(hf_session *s, const char *key,
-                    const hf_break_options *opt, uint32_t *ret_broken,
-                    hf_error *err);
+HF_API int hf_break(hf_session *s, const char *key, const hf_break_options *opt,
+                    uint32_t *ret_broken, hf_error *err);
 
 typedef enum hf_level { HF_FINE = 0, HF_WARN = 1, HF_FAIL = 2 } hf_level;
 

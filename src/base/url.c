@@ -181,8 +181,10 @@ static int parse_options(hf_url *url, char *text, hf_error *err)
                              "escape: write '%%25' for '%%'",
                              text);
         if (hfd_url_option(url, text))
-            return hf__error(err, HF_EURL, "option '%.40s' in the URL is there "
-                             "twice", text);
+            return hf__error(err, HF_EURL,
+                             "option '%.40s' in the URL is there "
+                             "twice",
+                             text);
         if (url->option_count == OPTIONS_MAX)
             return hf__error(err, HF_EURL, "more than %d options in the URL",
                              OPTIONS_MAX);
@@ -209,8 +211,7 @@ static bool is_secret(const char *raw, size_t raw_len)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         size_t word = strlen(words[i]);
 
-        if (len >= word &&
-            strncasecmp(name + len - word, words[i], word) == 0)
+        if (len >= word && strncasecmp(name + len - word, words[i], word) == 0)
             return true;
     }
     return false;
@@ -336,8 +337,9 @@ int hf__url_inner(hf_url **ret, const hf_url *url, hf_error *err)
     const char *plus = strchr(url->text, '+');
 
     if (!plus || (size_t)(plus - url->text) > strlen(url->scheme))
-        return hf__error(err, HF_EURL, "'%s' wraps nothing: write %s+sqlite:...",
-                         url->scheme, url->scheme);
+        return hf__error(err, HF_EURL,
+                         "'%s' wraps nothing: write %s+sqlite:...", url->scheme,
+                         url->scheme);
     return hf__url_parse(ret, plus + 1, err);
 }
 
@@ -372,10 +374,10 @@ int hf__url_check_options(const hf_url *url, const char *const *known,
         const char *name = url->options[i].name;
 
         if (!is_listed(name, known) && !is_listed(name, also_known))
-            return hf__error(err, HF_EURL,
-                             "unknown option '%.40s' in a '%s:' URL%s%s", name,
-                             url->scheme, known && *known ? "; known are: " : "",
-                             known && *known ? *known : "");
+            return hf__error(
+                err, HF_EURL, "unknown option '%.40s' in a '%s:' URL%s%s", name,
+                url->scheme, known && *known ? "; known are: " : "",
+                known && *known ? *known : "");
     }
     return 0;
 }
@@ -431,8 +433,10 @@ int hfd_url_flag(const hf_url *url, const char *name, bool *io, hf_error *err)
     if (!value)
         return 0;
     if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
-        return hf__error(err, HF_EURL, "option '%s' is 'yes' or 'no', not "
-                         "'%.40s'", name, value);
+        return hf__error(err, HF_EURL,
+                         "option '%s' is 'yes' or 'no', not "
+                         "'%.40s'",
+                         name, value);
     *io = value[0] == 'y';
     return 0;
 }

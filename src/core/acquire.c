@@ -27,8 +27,8 @@ static void join_failed(hf__req *req, const hf_op *op)
     hf__entry *entry = req->entry;
     hf_nsec now = hfd_now();
     int code = op->error.code;
-    bool retry = op->outcome == HF_UNKNOWN ||
-                 hf_error_class(code) == HF_CLASS_RETRY;
+    bool retry =
+        op->outcome == HF_UNKNOWN || hf_error_class(code) == HF_CLASS_RETRY;
 
     if (HF_MUTANT(UNKNOWN_IS_FAILURE) && op->outcome == HF_UNKNOWN) {
         hf__entry_gone(entry);
@@ -38,8 +38,7 @@ static void join_failed(hf__req *req, const hf_op *op)
     if (op->outcome == HF_UNKNOWN)
         entry->unsure = entry->stray = true;
     if (retry && !req->stop && now < req->give_up && now < req->deadline) {
-        hf_nsec pause = HF_MS(50)
-                        << (req->failures < 3 ? req->failures : 3);
+        hf_nsec pause = HF_MS(50) << (req->failures < 3 ? req->failures : 3);
 
         req->failures++;
         req->retry_at = now + (hf_nsec)hf__random_below((uint64_t)pause) + 1;
@@ -70,7 +69,7 @@ static void grant(hf__req *req, hf_nsec sent)
     hf_nsec now = hfd_now();
     bool fixed = entry->place.lease > 0;
 
-    if (req->stop && !HF_MUTANT(STALE_REPLY_GRANTS)) {
+    if (req->stop) {
         hf__req_finish(req, req->stop, NULL);
         return;
     }
@@ -86,21 +85,24 @@ static void grant(hf__req *req, hf_nsec sent)
         hf_nsec left = entry->place.remaining ? entry->place.remaining
                                               : entry->place.lease;
 
+        if (HF_MUTANT(CONFIRM_FROM_REPLY))
+            sent = now;
         entry->own_deadline = sent + left - hf__lease_guard(left);
         entry->sure_at = sent;
     }
     if (req->want.at_most)
         entry->cap = hf__add_ns(sent, req->want.at_most);
-    if (fixed ? now >= hf__entry_end(entry) : !hf__session_judge(s, now)) {
+    if (fixed
+            ? now >= hf__entry_end(entry)
+            : !HF_MUTANT(PUSH_BELIEVED_ALWAYS) && !hf__session_judge(s, now)) {
         /* Dying already.  The session's own end has put us back in line. */
         if (req->entry == entry && entry->state != HF_ENTRY_GONE)
-            hf__req_requeue(req);
+            hf__req_rejoin(req);
         return;
     }
     entry->token = s->caps & HF_CAP_TOKEN ? entry->place.token : 0;
-    entry->spare = s->caps & HF_CAP_RUN && entry->place.run
-                       ? entry->place.run - 1
-                       : 0;
+    entry->spare =
+        s->caps & HF_CAP_RUN && entry->place.run ? entry->place.run - 1 : 0;
     hf__req_granted(req, entry, now);
 }
 
@@ -110,11 +112,10 @@ void hf__judge_seats(hf_place *place)
     size_t whom;
 
     if (place->verdict == HF_JUDGE) {
-        place->verdict =
-            place->seats && place->seat_count
-                ? hfd_admit(place->seats, place->seat_count,
-                            place->seat_count - 1, &whom)
-                : HF_GONE;
+        place->verdict = place->seats && place->seat_count
+                             ? hfd_admit(place->seats, place->seat_count,
+                                         place->seat_count - 1, &whom)
+                             : HF_GONE;
         place->token = place->num;
         hfd_free(place->seats);
         place->seats = NULL;
@@ -172,7 +173,7 @@ void hf__req_verdict(hf__entry *entry, const hf_place *fresh, bool from_push)
         if (fresh->reason == HF_EFORCED)
             hf__req_finish(req, HF_EFORCED, NULL);
         else
-            hf__req_requeue(req);
+            hf__req_rejoin(req);
         break;
     default:
         entry->place.look_in = fresh->look_in;
@@ -187,13 +188,12 @@ static void join_applied(hf__req *req, hf_op *op)
 
     if (op->error.code == HF_EEXPIRED) {
         hf__session_lost(s, HF_EEXPIRED);
-        hf__req_requeue(req);
+        hf__req_rejoin(req);
         return;
     }
     entry->place = *op->place;
     if (op->error.code) {
-        hf__req_finish(req, req->stop ? req->stop : op->error.code,
-                       &op->error);
+        hf__req_finish(req, req->stop ? req->stop : op->error.code, &op->error);
         return;
     }
     hf__judge_seats(&entry->place);
@@ -223,7 +223,7 @@ void hf__join_landed(hf__req *req, hf_op *op)
 
     if (entry->gen != s->gen) {
         hfd_free(op->place->seats);
-        hf__req_requeue(req);
+        hf__req_rejoin(req);
         return;
     }
     if (op->outcome == HF_APPLIED) {
@@ -272,7 +272,7 @@ void hf__confirm_landed(hf__req *req, const hf_op *op)
 
     req->state = HF_REQ_WAITING;
     if (entry->gen != req->s->gen) {
-        hf__req_requeue(req);
+        hf__req_rejoin(req);
     } else if (op->outcome == HF_APPLIED && op->error.code == 0) {
         if (op->place->verdict == HF_GRANTED) {
             entry->place.remaining = op->place->remaining;
@@ -355,7 +355,7 @@ void hf__recheck_landed(hf__flight *flight)
 
         if (!good || !entry || entry->state != HF_ENTRY_WAITING) {
             hfd_free(copy->seats);
-            if (entry)
+            if (entry && !HF_MUTANT(LOOK_NOT_REPEATED))
                 hf__look_at(entry, hfd_now() + HF_MS(200));
             continue;
         }

@@ -20,8 +20,7 @@ bool hfd_same_kind(const hf_seat *seat, hf_mode mode, uint32_t places)
     return true;
 }
 
-hf_verdict hfd_admit(const hf_seat *seats, size_t n, size_t me,
-                     size_t *ret_for)
+hf_verdict hfd_admit(const hf_seat *seats, size_t n, size_t me, size_t *ret_for)
 {
     if (me >= n)
         return HF_GONE;

@@ -69,8 +69,7 @@ static void walk(hf_seat *seats, size_t n, unsigned order)
         for (size_t i = 0; i < n; i++)
             EXPECT_EQ(seats[i].granted, is_granted(seats, n, i));
         order /= (unsigned)n;
-        memmove(seats + out, seats + out + 1,
-                (n - out - 1) * sizeof(hf_seat));
+        memmove(seats + out, seats + out + 1, (n - out - 1) * sizeof(hf_seat));
         n--;
         hfd_admit_due(seats, n);
     }
@@ -126,11 +125,12 @@ static void kinds(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        TEST(by_position),          TEST(not_in_the_queue),
-        TEST(marks_agree_with_position), TEST(a_mark_behind_counts),
+        TEST(by_position),
+        TEST(not_in_the_queue),
+        TEST(marks_agree_with_position),
+        TEST(a_mark_behind_counts),
         TEST(kinds),
     };
 
-    return run_tests(argc, argv, "admit", cases,
-                     sizeof cases / sizeof *cases);
+    return run_tests(argc, argv, "admit", cases, sizeof cases / sizeof *cases);
 }

@@ -102,8 +102,8 @@ static uint32_t wanted_run(const hf__session *s, const hf__key *key,
 {
     size_t run = 1 + key->line_count;
 
-    if (!(s->caps & HF_CAP_RUN) || want->mode != HF_EXCLUSIVE ||
-        want->lease || want->at_least || want->value_len)
+    if (!(s->caps & HF_CAP_RUN) || want->mode != HF_EXCLUSIVE || want->lease ||
+        want->at_least || want->value_len)
         return 1;
     return run < HF_RUN_MAX ? (uint32_t)run : HF_RUN_MAX;
 }
@@ -349,7 +349,10 @@ int hf__entry_check(hf__entry *entry, hf_nsec now)
     }
     hf__lease_look_at_clocks(&s->lease);
     if (is_fixed(entry)) /* only a confirmation sent since a jump counts */
-        return s->lease.jump_at > entry->sure_at ? HF_EUNKNOWN : 0;
+        return s->lease.jump_at > entry->sure_at &&
+                       !HF_MUTANT(FIXED_IGNORES_JUMP)
+                   ? HF_EUNKNOWN
+                   : 0;
     hf__session_judge(s, now);
     if (entry->told == HF_LOST)
         return entry->reason;

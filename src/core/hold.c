@@ -70,9 +70,9 @@ int hf__hold_enter(hf_hold *handle, hf__hold **ret, hf_error *err)
     if ((*ret)->spent || (*ret)->entry->s->closing) {
         code = (*ret)->spent ? HF_ENOTHELD : HF_ECLOSED;
         hf__hold_leave(*ret);
-        return hf__error(err, code, code == HF_ENOTHELD
-                                        ? "this hold is released already"
-                                        : "the session is being closed");
+        return hf__error(err, code,
+                         code == HF_ENOTHELD ? "this hold is released already"
+                                             : "the session is being closed");
     }
     return 0;
 }
@@ -108,11 +108,11 @@ int hf__hold_may_release(hf__hold *hold, hf_error *err)
 
     if (entry->owner >> 63 && entry->owner != HF_OWNER_HOLD &&
         entry->owner != hf__thread_serial())
-        return hf__error(err, HF_EOWNER,
-                         "'%s' is held by another thread, which alone may "
-                         "release it",
-                         hf__error_key(key, sizeof key, entry->key->text,
-                                       entry->key->len));
+        return hf__error(
+            err, HF_EOWNER,
+            "'%s' is held by another thread, which alone may "
+            "release it",
+            hf__error_key(key, sizeof key, entry->key->text, entry->key->len));
     return 0;
 }
 
@@ -120,12 +120,12 @@ int hf__lost_error(const hf__entry *entry, int code, hf_error *err)
 {
     char key[80];
 
-    return hf__error(err, code, "'%s' (token %llu): %s",
-                     hf__error_key(key, sizeof key, entry->key->text,
-                                   entry->key->len),
-                     (unsigned long long)entry->token,
-                     code == HF_EUNKNOWN ? "the clock jumped; asking the store"
-                                         : hf_strerror(code));
+    return hf__error(
+        err, code, "'%s' (token %llu): %s",
+        hf__error_key(key, sizeof key, entry->key->text, entry->key->len),
+        (unsigned long long)entry->token,
+        code == HF_EUNKNOWN ? "the clock jumped; asking the store"
+                            : hf_strerror(code));
 }
 
 int hf_hold_check(hf_hold *handle, hf_error *err)
@@ -206,8 +206,8 @@ int hf_hold_value(hf_hold *handle, void *buf, size_t cap, size_t *ret_len)
         return code;
     entry = hold->entry;
     if (entry->value_len && cap)
-        memcpy(buf, entry->value, entry->value_len < cap ? entry->value_len
-                                                         : cap);
+        memcpy(buf, entry->value,
+               entry->value_len < cap ? entry->value_len : cap);
     if (ret_len)
         *ret_len = entry->value_len;
     hf__hold_leave(hold);

@@ -57,7 +57,7 @@ void hf__crew_init(hf__crew *crew, unsigned most);
 void hf__crew_give(hf__crew *crew, hf__job *job);
 /* Have one thread ready, so that give never runs a job here. */
 int hf__crew_ready(hf__crew *crew);
-void hf__crew_stop(hf__crew *crew); /* runs what was given, joins */
+void hf__crew_stop(hf__crew *crew);    /* runs what was given, joins */
 bool hf__crew_is_mine(hf__crew *crew); /* is this one of its threads? */
 /* A thread with all signals blocked. */
 int hf__thread_start(pthread_t *ret, void *(*run)(void *), void *arg);
@@ -98,13 +98,13 @@ typedef struct hf__manner { /* the rest of them: needed at the start alone */
 } hf__manner;
 
 typedef enum hf__req_state {
-    HF_REQ_LINE = 0,  /* waits in this process, for its turn or a pause */
-    HF_REQ_DUE,       /* its join is to be sent */
-    HF_REQ_JOINING,   /* sent */
-    HF_REQ_WAITING,   /* stands in the store's queue */
-    HF_REQ_CONFIRM,   /* granted; its fixed lease is to be started */
+    HF_REQ_LINE = 0, /* waits in this process, for its turn or a pause */
+    HF_REQ_DUE,      /* its join is to be sent */
+    HF_REQ_JOINING,  /* sent */
+    HF_REQ_WAITING,  /* stands in the store's queue */
+    HF_REQ_CONFIRM,  /* granted; its fixed lease is to be started */
     HF_REQ_CONFIRMING,
-    HF_REQ_BUSY,      /* a release, renewal or publication under way */
+    HF_REQ_BUSY, /* a release, renewal or publication under way */
     HF_REQ_DONE
 } hf__req_state;
 
@@ -128,7 +128,7 @@ struct hf__req {
     hf_nsec deadline, retry_at;
     hf__timer timer;
     unsigned failures;
-    hf_op_kind kind; /* JOIN, LEAVE, RENEW or PUBLISH */
+    hf_op_kind kind;      /* JOIN, LEAVE, RENEW or PUBLISH */
     pthread_cond_t *cond; /* the caller's; NULL: collected */
     bool parked;          /* asleep in the driver */
     hf__entry *to_leave;  /* for its thread to leave before it returns */
@@ -159,13 +159,13 @@ struct hf__entry {
     unsigned refs;
     hf__entry_state state;
     bool in_rids;
-    bool unsure; /* a join was sent, nobody knows whether it arrived */
-    bool stray;  /* some attempt had no answer, and may arrive yet */
-    bool pushed; /* news came while its join was under way: look at once */
-    bool listed; /* in the lists of key and session */
+    bool unsure;     /* a join was sent, nobody knows whether it arrived */
+    bool stray;      /* some attempt had no answer, and may arrive yet */
+    bool pushed;     /* news came while its join was under way: look at once */
+    bool listed;     /* in the lists of key and session */
     hf_nsec look_at; /* while it waits: look then; HF_NEVER: under way */
-    uint64_t gen;        /* of the session it was joined in */
-    hf__req *req;        /* whom it serves while it is not granted */
+    uint64_t gen;    /* of the session it was joined in */
+    hf__req *req;    /* whom it serves while it is not granted */
     /* granted: */
     hf_state told; /* HF_HELD, HF_DOUBTFUL or HF_LOST, as last told */
     int reason;
@@ -269,8 +269,8 @@ struct hf__session {
 void hf__process_begin(void);    /* by hf_open, before anything else */
 uint64_t hf__process_mark(void); /* changes in a forked child; 0: not begun */
 bool hf__session_forked(const hf__session *s);
-uint64_t hf__thread_serial(void);         /* bit 63 set */
-void hf__thread_count_hold(int by);       /* so that its exit looks */
+uint64_t hf__thread_serial(void);   /* bit 63 set */
+void hf__thread_count_hold(int by); /* so that its exit looks */
 void hf__process_add(hf__session *s);
 void hf__process_remove(hf__session *s);
 
@@ -410,8 +410,9 @@ void hf__req_stop(hf__req *req, int code);
 /* Its entry is of no use any more: forgotten, or left if the store may still
  * hear of it. */
 void hf__req_drop_entry(hf__req *req);
-/* Its place died with the session. */
+/* Its place died with the session: back in line, and (rejoin) on its way. */
 void hf__req_requeue(hf__req *req);
+void hf__req_rejoin(hf__req *req);
 /* In front: it was there before those who wait behind it. */
 void hf__req_back_in_line(hf__req *req);
 /* Fill an operation for req; prepare_join false: no memory, req is done. */
@@ -440,9 +441,8 @@ void hf__result_post(hf__session *s, hf__result *result);
 /* A whole struct from one that may be older, newer or NULL. */
 int hf__lock_options(hf_lock_options *ret, const hf_lock_options *opt,
                      hf_error *err);
-int hf__want_from(hf__want *want, hf__manner *manner,
-                  const hf_lock_options *o, bool blocking, uint32_t caps,
-                  hf_error *err);
+int hf__want_from(hf__want *want, hf__manner *manner, const hf_lock_options *o,
+                  bool blocking, uint32_t caps, hf_error *err);
 int hf__break_options(hf_break_options *ret, const hf_break_options *opt,
                       hf_error *err);
 int hf__key_check(const char *key, size_t *ret_len, hf_error *err);

@@ -49,7 +49,8 @@ int hf__lease_init(hf__lease *lease, int64_t lease_ms, hf_error *err)
     /* Two attempts must fit between a renewal that is due and the loss. */
     if (lease->renew_every + 2 * lease->attempt >
         ttl - lease->stop_margin - hf__lease_guard(ttl))
-        return hf__error(err, HF_EINVAL, "lease_ms %lld leaves no time to renew",
+        return hf__error(err, HF_EINVAL,
+                         "lease_ms %lld leaves no time to renew",
                          (long long)lease_ms);
     lease->real_minus_boot_us = wall_offset_us();
     return 0;
@@ -75,7 +76,14 @@ void hf__lease_began(hf__lease *lease, hf_nsec sent, hf_nsec remaining)
     lease->clock_doubt = false;
     lease->deadline = deadline_of(sent, remaining);
     lease->next_renew = sent + lease->renew_every;
-    hf__lease_look_at_clocks(lease); /* did they jump since it was sent? */
+    hf__lease_look_at_clocks(lease);
+    if (lease->jump_at > sent && !lease->clock_doubt) {
+        /* Noticed while the answer was on its way, before there was a lease
+         * to doubt. */
+        lease->clock_doubt = true;
+        hf__lease_doubt(lease, lease->jump_at, HF_EUNKNOWN);
+        lease->next_renew = lease->jump_at;
+    }
 }
 
 void hf__lease_renewed(hf__lease *lease, hf_nsec sent, hf_nsec remaining)

@@ -179,6 +179,5 @@ int main(int argc, char **argv)
         TEST(a_wall_clock_set_back_means_nothing),
     };
 
-    return run_tests(argc, argv, "lease", cases,
-                     sizeof cases / sizeof *cases);
+    return run_tests(argc, argv, "lease", cases, sizeof cases / sizeof *cases);
 }

@@ -20,7 +20,7 @@ static void prepare_leave(hf__entry *entry, hf_op *op, hf_place *copy)
     *copy = entry->place;
     hf__op_init(entry->s, op, HF_OP_LEAVE);
     op->place = copy;
-    op->tomb = entry->stray;
+    op->tomb = entry->stray && !HF_MUTANT(TOMB_FORGOTTEN);
     if (entry->at_least && entry->granted_at && entry->told != HF_LOST) {
         hf_nsec end = hf__add_ns(entry->granted_at, entry->at_least);
 
@@ -67,8 +67,8 @@ static void end_leave(hf__entry *entry)
 
 static void try_again(hf__entry *entry)
 {
-    hf_nsec pause = HF_MS(50) << (entry->leave_tries < 4 ? entry->leave_tries
-                                                         : 4);
+    hf_nsec pause = HF_MS(50)
+                    << (entry->leave_tries < 4 ? entry->leave_tries : 4);
     hf_nsec at = hfd_now() + (hf_nsec)hf__random_below((uint64_t)pause) + 1;
 
     hf__heap_set(&entry->s->timers, &entry->timer, at);

@@ -173,8 +173,8 @@ bool hf__line_hand_over(hf__entry *entry, hf_nsec now)
         entry->token++;
     if (entry->spare)
         entry->spare--;
-    entry->cap = req->want.at_most ? hf__add_ns(now, req->want.at_most)
-                                   : HF_NEVER;
+    entry->cap =
+        req->want.at_most ? hf__add_ns(now, req->want.at_most) : HF_NEVER;
     s->stats.handovers++;
     hf__req_granted(req, entry, now);
     return true;

@@ -18,7 +18,11 @@
     X(HANDOVER_WHEN_LOST, "a lost hold is handed over locally")                \
     X(WAKE_DROPPED, "a push does not wake its waiter, and nobody looks")       \
     X(RESOLVER_OFF, "an abandoned join is left in the queue")                  \
-    X(STALE_REPLY_GRANTS, "a grant for a request that gave up is taken")       \
+    X(CONFIRM_FROM_REPLY, "a fixed lease counts from the reply")               \
+    X(FIXED_IGNORES_JUMP, "a fixed lease trusts a clock that jumped")          \
+    X(TOMB_FORGOTTEN, "a late attempt finds the door open")                    \
+    X(CANCEL_STAYS, "a cancelled request stays in the queue")                  \
+    X(LOOK_NOT_REPEATED, "a look without an answer was the last one")          \
     X(UNKNOWN_IS_FAILURE, "an unanswered join is taken for a refusal")         \
     X(DOUBT_LIFTED_EARLY, "a renewal sent before the doubt lifts it")          \
     X(RELEASE_OK_WHEN_LOST, "a release of a lost hold answers 0")

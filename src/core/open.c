@@ -31,14 +31,15 @@ static int default_url(char *buf, size_t cap, hf_error *err)
     if (state && state[0] == '/')
         used = snprintf(folder, sizeof folder, "%s/holdfast", state);
     else if (home && home[0] == '/')
-        used = snprintf(folder, sizeof folder, "%s/.local/state/holdfast",
-                        home);
+        used =
+            snprintf(folder, sizeof folder, "%s/.local/state/holdfast", home);
     else
         return hf__error(err, HF_EURL,
                          "no store is named and HOME is not set: give a URL, "
                          "or set HOLDFAST_URL");
     if (used < 0 || (size_t)used >= sizeof folder)
-        return hf__error(err, HF_EURL, "the path of the state folder is too "
+        return hf__error(err, HF_EURL,
+                         "the path of the state folder is too "
                          "long: set HOLDFAST_URL");
     for (char *slash = strchr(folder + 1, '/'); slash;
          slash = strchr(slash + 1, '/')) {
@@ -225,8 +226,7 @@ static void drop_handles(hf__session *s)
         hf__entry *entry = HF_CONTAINER(entry_node, hf__entry, of_session);
 
         HF_LIST_EACH(node, &entry->holds)
-            hf__handle_drop(HF_CONTAINER(node, hf__hold, node)->id,
-                            HF__HOLD);
+            hf__handle_drop(HF_CONTAINER(node, hf__hold, node)->id, HF__HOLD);
     }
 }
 
@@ -255,8 +255,7 @@ static void detach_holds(hf__entry *entry)
 static void leave_all(hf__session *s, hf_nsec until)
 {
     while (!hf__list_empty(&s->entries)) {
-        hf__entry *entry =
-            HF_CONTAINER(s->entries.prev, hf__entry, of_session);
+        hf__entry *entry = HF_CONTAINER(s->entries.prev, hf__entry, of_session);
 
         hf__entry_ref(entry);
         detach_holds(entry);

@@ -49,8 +49,8 @@ int hf__open_options(hf_open_options *ret, const hf_open_options *opt,
 
     if (!opt)
         opt = &none;
-    code = copy_options(ret, sizeof *ret, opt, opt->size, "hf_open_options",
-                        err);
+    code =
+        copy_options(ret, sizeof *ret, opt, opt->size, "hf_open_options", err);
     if (code == 0)
         code = check_ms("lease_ms", ret->lease_ms, false, err);
     if (code)
@@ -166,9 +166,8 @@ int hf__lock_options(hf_lock_options *ret, const hf_lock_options *opt,
                         err);
 }
 
-int hf__want_from(hf__want *want, hf__manner *manner,
-                  const hf_lock_options *o, bool blocking, uint32_t caps,
-                  hf_error *err)
+int hf__want_from(hf__want *want, hf__manner *manner, const hf_lock_options *o,
+                  bool blocking, uint32_t caps, hf_error *err)
 {
     int code = check_lock(o, err);
 

@@ -129,8 +129,7 @@ void hf__thread_count_hold(int by)
 {
     thread_holds += by;
     if (by > 0 && thread_holds == 1)
-        pthread_setspecific(exit_key,
-                            (void *)(uintptr_t)hf__thread_serial());
+        pthread_setspecific(exit_key, (void *)(uintptr_t)hf__thread_serial());
     else if (thread_holds == 0)
         pthread_setspecific(exit_key, NULL);
 }

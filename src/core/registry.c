@@ -31,13 +31,13 @@ static size_t loaded_count;
 static const struct {
     const char *scheme, *module;
 } known_schemes[] = {
-    {"redis", "redis"},         {"rediss", "redis"},
+    {"redis", "redis"},          {"rediss", "redis"},
     {"redis+sentinel", "redis"}, {"redis+cluster", "redis"},
-    {"redlock", "redis"},       {"postgres", "postgres"},
-    {"postgresql", "postgres"}, {"mysql", "mariadb"},
-    {"mariadb", "mariadb"},     {"odbc", "odbc"},
-    {"zookeeper", "zookeeper"}, {"etcd", "etcd"},
-    {"etcds", "etcd"},          {"fault", "fault"},
+    {"redlock", "redis"},        {"postgres", "postgres"},
+    {"postgresql", "postgres"},  {"mysql", "mariadb"},
+    {"mariadb", "mariadb"},      {"odbc", "odbc"},
+    {"zookeeper", "zookeeper"},  {"etcd", "etcd"},
+    {"etcds", "etcd"},           {"fault", "fault"},
     {"trace", "trace"},
 };
 

@@ -20,8 +20,8 @@ static int answer_of(hf__entry *entry, const hf_op *op, hf_error *err)
     }
     code = op->error.code;
     if (code == 0 && op->place && op->place->verdict == HF_GONE)
-        code = op->place->reason == HF_ENOTHELD ? HF_EEXPIRED
-                                                : op->place->reason;
+        code =
+            op->place->reason == HF_ENOTHELD ? HF_EEXPIRED : op->place->reason;
     if (hf_error_class(code) == HF_CLASS_LOST) {
         hf__entry_lost(entry, code);
         hf__leave_later(entry);
@@ -137,7 +137,7 @@ int hf_publish(hf_hold *handle, const void *value, size_t len, hf_error *err)
 {
     hf__hold *hold;
     int code = hf__hold_enter(handle, &hold, err);
-    void *copied;
+    void *copied = NULL;
     hf_place copy;
     hf_op op;
 
@@ -190,8 +190,8 @@ int hf_release_start(hf_hold *handle, void *user, hf_request **ret,
         return code;
     code = hf__hold_may_release(hold, err);
     if (code == 0)
-        code = make_request(hold, HF_OP_LEAVE, HF_RESULT_RELEASE, user, &req,
-                            err);
+        code =
+            make_request(hold, HF_OP_LEAVE, HF_RESULT_RELEASE, user, &req, err);
     if (code == 0) {
         hf__entry *entry = hold->entry;
 
@@ -224,8 +224,7 @@ static void publish_landed(hf__flight *flight)
     hf__req_finish(flight->req, code, &err);
 }
 
-int hf_renew_start(hf_hold *handle, void *user, hf_request **ret,
-                   hf_error *err)
+int hf_renew_start(hf_hold *handle, void *user, hf_request **ret, hf_error *err)
 {
     hf__hold *hold;
     int code = hf__hold_enter(handle, &hold, err);
@@ -252,8 +251,8 @@ int hf_renew_start(hf_hold *handle, void *user, hf_request **ret,
     return code;
 }
 
-int hf_publish_start(hf_hold *handle, const void *value, size_t len,
-                     void *user, hf_request **ret, hf_error *err)
+int hf_publish_start(hf_hold *handle, const void *value, size_t len, void *user,
+                     hf_request **ret, hf_error *err)
 {
     hf__hold *hold;
     int code = hf__hold_enter(handle, &hold, err);
@@ -273,8 +272,7 @@ int hf_publish_start(hf_hold *handle, const void *value, size_t len,
         if (ret)
             *ret = HF_HANDLE(hf_request, req->id);
         if (flight) {
-            init_publish(hold->entry, &flight->op, &flight->place, copied,
-                         len);
+            init_publish(hold->entry, &flight->op, &flight->place, copied, len);
             flight->req = req;
             copied = NULL;
             hf__flight_submit(flight);

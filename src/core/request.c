@@ -136,7 +136,8 @@ void hf__req_refuse(hf__req *req, int code, const hf_error *why)
 static int take_again(hf__req *req, hf__key *key, hf_error *err)
 {
     uint64_t owner = req->want.owner;
-    hf__entry *entry = owner == HF_OWNER_HOLD ? NULL : hf__key_owned(key, owner);
+    hf__entry *entry =
+        owner == HF_OWNER_HOLD ? NULL : hf__key_owned(key, owner);
     int code;
 
     if (!entry || req->want.mode == HF_PERMIT)
@@ -257,7 +258,7 @@ void hf__req_drop_entry(hf__req *req)
     /* An attempt without an answer may still arrive: only a leave with a tomb
      * makes sure that it finds the door shut. */
     if (entry->gen == entry->s->gen &&
-        (entry->state == HF_ENTRY_WAITING ||
+        ((entry->state == HF_ENTRY_WAITING && !HF_MUTANT(CANCEL_STAYS)) ||
          (entry->stray && entry->state == HF_ENTRY_JOINING)))
         hf__req_leave(req, entry);
     else if (entry->state < HF_ENTRY_GRANTED)
@@ -274,13 +275,25 @@ void hf__req_requeue(hf__req *req)
         hf__req_finish(req, req->stop ? req->stop : HF_EUNAVAIL, NULL);
         return;
     }
-    hfd_log(HF_LOG_WARN, "the place in the queue of '%.*s' was lost with the "
-            "session; joining again", (int)req->key->len, req->key->text);
+    hfd_log(HF_LOG_WARN,
+            "the place in the queue of '%.*s' was lost with the "
+            "session; joining again",
+            (int)req->key->len, req->key->text);
     req->give_up = hfd_now() + s->lease.ttl;
     hf__req_back_in_line(req);
     if (req->cond)
         pthread_cond_signal(req->cond);
-    hf__line_pump(s, req->key);
+}
+
+void hf__req_rejoin(hf__req *req)
+{
+    hf__session *s = req->s;
+    hf__key *key = req->key;
+
+    key->refs++;
+    hf__req_requeue(req);
+    hf__line_pump(s, key);
+    hf__key_put(s, key);
 }
 
 /* Give up an entry that a request had: by its thread before it returns, or by

@@ -241,10 +241,13 @@ static void attach_landed(hf__session *s, const hf_op *op)
     } else {
         hf_nsec pause = HF_MS(50)
                         << (s->attach_failures < 3 ? s->attach_failures : 3);
-        int code = op->outcome == HF_UNKNOWN || op->error.code == 0
-                       ? HF_EUNAVAIL
-                       : op->error.code;
+        int code = op->error.code;
 
+        /* No answer, or one about an earlier session: again, under a new
+         * sid. */
+        if (op->outcome == HF_UNKNOWN || code == 0 ||
+            hf_error_class(code) == HF_CLASS_LOST)
+            code = HF_EUNAVAIL;
         s->attach = HF_ATTACH_NONE;
         s->attach_failures++;
         s->attach_retry_at =
@@ -301,8 +304,10 @@ void hf__session_want(hf__session *s, bool here)
         }
         flight = hf__flight_new(s, HF_OP_ATTACH, NULL, attach_flight_landed);
         if (!flight || hf__keeper_start(s) != 0) {
+            /* Later, and not here: others are in the middle of something. */
             hfd_free(flight);
-            fail_waiting(s, HF_ENOMEM, NULL);
+            s->attach_retry_at = hfd_now() + HF_MS(50);
+            hf__session_wake_keeper(s, s->attach_retry_at);
             return;
         }
         s->attach = HF_ATTACH_RUNNING;

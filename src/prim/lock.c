@@ -1,5 +1,8 @@
-/* lock.c - the public verbs that take a lock: each is a request to the core,
- * waited for here or left to fly. */
+/* lock.c - the public verbs that take a lock.
+ *
+ * Each checks its options, makes a request to the core, and waits for it on
+ * the caller's own thread, or leaves it to fly and be collected.  The verbs
+ * differ only in what they say of the mode and of waiting. */
 #include <string.h>
 
 #include "base/error.h"
@@ -85,8 +88,11 @@ int hf_lock(hf_session *s, const char *key, const hf_lock_options *opt,
 int hf_try_lock(hf_session *s, const char *key, const hf_lock_options *opt,
                 hf_hold **ret, hf_error *err)
 {
-    lock_call call = {
-        .session = s, .key = key, .opt = opt, .any_mode = true, .try_only = true};
+    lock_call call = {.session = s,
+                      .key = key,
+                      .opt = opt,
+                      .any_mode = true,
+                      .try_only = true};
 
     return take_lock(&call, ret, err);
 }
@@ -102,8 +108,11 @@ int hf_lock_shared(hf_session *s, const char *key, const hf_lock_options *opt,
 int hf_lock_permit(hf_session *s, const char *key, uint32_t places,
                    const hf_lock_options *opt, hf_hold **ret, hf_error *err)
 {
-    lock_call call = {
-        .session = s, .key = key, .opt = opt, .mode = HF_PERMIT, .places = places};
+    lock_call call = {.session = s,
+                      .key = key,
+                      .opt = opt,
+                      .mode = HF_PERMIT,
+                      .places = places};
 
     return take_lock(&call, ret, err);
 }

@@ -1,4 +1,7 @@
-/* scope.c - what hf_with_lock is made of. */
+/* scope.c - what hf_with_lock is made of.
+ *
+ * The key is formatted into the stack; one that is too long or has a NUL byte
+ * in it is refused, never cut: two different keys must not become one. */
 #include <stdio.h>
 #include <string.h>
 

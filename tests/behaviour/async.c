@@ -208,7 +208,7 @@ static void other_operations(void)
     hf_close(rival);
 }
 
-/* ---- Ten thousand ------------------------------------------------------- */
+/* ---- Ten thousand ------------------------------------------------------ */
 
 enum { MANY = 10000 };
 
@@ -325,7 +325,7 @@ static void chain(void)
     hf_close(s);
 }
 
-/* ---- Several collectors, and the end ------------------------------------ */
+/* ---- Several collectors, and the end ----------------------------------- */
 
 struct collector {
     hf_session *s;

@@ -32,7 +32,7 @@ static void expect_refused(const char *key, const hf_lock_options *opt)
     EXPECT_EQ(c.granted + c.waiting, 0);
 }
 
-/* ---- Keys ---------------------------------------------------------------- */
+/* ---- Keys -------------------------------------------------------------- */
 
 /* Empty, one byte too long, none at all. */
 static void bad_keys(void)
@@ -109,7 +109,7 @@ static void binary_keys(void)
     hf_close(rival);
 }
 
-/* ---- Times --------------------------------------------------------------- */
+/* ---- Times ------------------------------------------------------------- */
 
 static const int64_t absurd[] = {-1,
                                  INT64_MIN,
@@ -182,7 +182,7 @@ static void bad_session_lease(void)
     EXPECT(ret == NULL);
 }
 
-/* ---- Option structs ------------------------------------------------------- */
+/* ---- Option structs ---------------------------------------------------- */
 
 /* Unknown modes, owners and sizes. */
 static void bad_options(void)
@@ -236,7 +236,7 @@ static void other_versions(void)
     hf_close(other);
 }
 
-/* ---- Missing arguments ----------------------------------------------------- */
+/* ---- Missing arguments ------------------------------------------------- */
 
 static int ignore_row(const hf_entry_info *entry, void *user)
 {
@@ -278,7 +278,7 @@ static void missing_arguments(void)
     hf_close(s);
 }
 
-/* ---- Limits ------------------------------------------------------------------ */
+/* ---- Limits ------------------------------------------------------------ */
 
 /* max_waiters: more requests at once are HF_EFULL, in both forms; what was
  * already waiting goes on. */

@@ -35,7 +35,7 @@ static void expect_no_store(const char *url, int code, const char *thing)
     EXPECT_THREADS(threads);
 }
 
-/* ---- URLs ---------------------------------------------------------------- */
+/* ---- URLs -------------------------------------------------------------- */
 
 static void bad_urls(void)
 {
@@ -73,7 +73,7 @@ static void missing_driver(void)
     }
 }
 
-/* ---- Files ---------------------------------------------------------------- */
+/* ---- Files ------------------------------------------------------------- */
 
 static char path[600], url[700];
 
@@ -170,7 +170,7 @@ static void unreadable_file(void)
     expect_no_store(url, HF_EPERM, "locks.db");
 }
 
-/* ---- A full disk ------------------------------------------------------------ */
+/* ---- A full disk ------------------------------------------------------- */
 
 /* A small file system that only this process sees. */
 static void mount_small(void)

@@ -222,7 +222,7 @@ static void fd_ends_many(void)
     hf_close(b);
 }
 
-/* ---- The race ------------------------------------------------------------ */
+/* ---- The race ---------------------------------------------------------- */
 
 static pthread_barrier_t barrier;
 

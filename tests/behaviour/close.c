@@ -98,7 +98,10 @@ static void leaves_others_alone(void)
 /* A descriptor handed out for a hold is closed, threads are joined. */
 static void leaves_nothing(void)
 {
-    hf_close(open_store()); /* whatever is made once is made */
+    hf_session *first = open_store();
+
+    give(take(first, "k")); /* whatever is made once is made */
+    hf_close(first);
     sleep_ms(50);
     int fds = count_fds(), threads = count_threads();
 
@@ -114,7 +117,7 @@ static void leaves_nothing(void)
     }
 }
 
-/* ---- Threads in the middle of calls -------------------------------------- */
+/* ---- Threads in the middle of calls ------------------------------------ */
 
 struct worker {
     hf_session *s;

@@ -239,7 +239,7 @@ static void parent_is_renewed(void)
     hf_close(rival);
 }
 
-/* ---- A fork in the middle of everything --------------------------------- */
+/* ---- A fork in the middle of everything -------------------------------- */
 
 static atomic_bool stop;
 static uint64_t last_token; /* guarded by the lock */
@@ -282,7 +282,7 @@ static void fork_under_load(void)
     hf_close(s);
 }
 
-/* ---- The child opens its own --------------------------------------------- */
+/* ---- The child opens its own ------------------------------------------- */
 
 #if !UNDER_TSAN
 static int open_own(void *arg)

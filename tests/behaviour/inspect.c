@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- hf_list -------------------------------------------------------------- */
+/* ---- hf_list ----------------------------------------------------------- */
 
 enum { MOST = 32 };
 
@@ -95,7 +95,7 @@ static void list_facts(void)
     hf_close(b);
 }
 
-/* Queue by queue in the queue's order; the prefix chooses whole keys' starts. */
+/* Queue by queue, in the queue's order; the prefix chooses by first bytes. */
 static void list_order(void)
 {
     static const char *const keys[] = {"b", "a/2", "a/1", "a", "c%", "c%x"};
@@ -167,7 +167,7 @@ static void list_ends(void)
     hf_close(s);
 }
 
-/* ---- Values --------------------------------------------------------------- */
+/* ---- Values ------------------------------------------------------------ */
 
 static void expect_value(hf_session *s, hf_hold *hold, const void *value,
                          size_t len)
@@ -248,7 +248,7 @@ static void value_limit(void)
     hf_close(s);
 }
 
-/* ---- hf_doctor, texts ------------------------------------------------------ */
+/* ---- hf_doctor, texts -------------------------------------------------- */
 
 static void note_finding(hf_level level, const char *name, const char *text,
                          void *user)

@@ -322,7 +322,7 @@ static void changes_are_collected(void)
     hf_close(s);
 }
 
-/* ---- Callbacks ------------------------------------------------------------ */
+/* ---- Callbacks --------------------------------------------------------- */
 
 /* May call anything but hf_close. */
 static void act_in_callback(hf_hold *hold, hf_state state, int reason,

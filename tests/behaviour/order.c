@@ -140,7 +140,7 @@ static void old_holder_stands_behind(void)
     hf_close(b);
 }
 
-/* ---- Bounded local hand-over ------------------------------------------ */
+/* ---- Bounded local hand-over ------------------------------------------- */
 
 /* Shared with a child process where the store allows one. */
 struct hammer {
@@ -246,7 +246,7 @@ static void readers_are_bounded(void)
     bounded_handover(HF_SHARED, RUN + HAMMERS);
 }
 
-/* ---- Tokens through hand-overs ------------------------------------------ */
+/* ---- Tokens through hand-overs ----------------------------------------- */
 
 /* Guarded by the lock under test.  Atomic only because the thread sanitizer
  * does not see a lock that goes through a file; read and written in two steps,

@@ -252,7 +252,7 @@ static void all_at_once(void)
     hf_close(witness);
 }
 
-/* ---- With murders ----------------------------------------------------------- */
+/* ---- With murders ------------------------------------------------------ */
 
 static int run_victim(void *arg)
 {

@@ -34,7 +34,7 @@ int run_on_target(int argc, char **argv, const char *suite,
     return run_tests(argc, argv, name, cases, count);
 }
 
-/* ---- The store of this test ------------------------------------------ */
+/* ---- The store of this test -------------------------------------------- */
 
 const char *store_url(void)
 {
@@ -45,21 +45,17 @@ const char *store_url(void)
     return url;
 }
 
-const char *store_url_faulty(const char *options)
-{
-    static const char *url;
-
-    url = test_url("store", "fault+", options);
-    return url;
-}
-
 const char *store_url_switched(void)
 {
+    static const char *url;
     char path[512], option[600];
 
-    scratch_path("faults", path, sizeof(path));
-    snprintf(option, sizeof(option), "fault_file=%s", path);
-    return store_url_faulty(option);
+    if (url == NULL) {
+        scratch_path("faults", path, sizeof(path));
+        snprintf(option, sizeof(option), "fault_file=%s", path);
+        url = test_url("store", "fault+", option);
+    }
+    return url;
 }
 
 void faults_set(const char *words)
@@ -112,7 +108,7 @@ hf_session *open_store(void)
     return open_leased(0);
 }
 
-/* ---- Locks ------------------------------------------------------------ */
+/* ---- Locks ------------------------------------------------------------- */
 
 hf_hold *take_with(hf_session *s, const char *key, hf_lock_options opt)
 {
@@ -196,7 +192,7 @@ void await_waiters(hf_session *s, uint64_t n)
     AWAIT(hf_session_stats(s, &stats) == 0 && stats.waiters == n);
 }
 
-/* ---- Time, descriptors, process -------------------------------------- */
+/* ---- Time, descriptors, process ---------------------------------------- */
 
 int64_t now_ms(void)
 {
@@ -251,7 +247,7 @@ int64_t resident_kb(void)
     return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* ---- A thread that wants a lock --------------------------------------- */
+/* ---- A thread that wants a lock ---------------------------------------- */
 
 static void *run_waiter(void *arg)
 {

@@ -52,13 +52,11 @@ int run_on_target(int argc, char **argv, const char *suite,
     }
 #define RUN_ON_TARGET(suite, cases) RUN_ON_TARGET_SHARED(suite, cases, 0)
 
-/* ---- The store of this test ------------------------------------------ */
+/* ---- The store of this test -------------------------------------------- */
 
 /* Its URL: the same in every call of one test, empty at the start. */
 const char *store_url(void);
-/* The same store behind the fault shim, with these query options. */
-const char *store_url_faulty(const char *options);
-/* The same, obeying faults_set from now on. */
+/* The same store behind the fault shim, which obeys faults_set. */
 const char *store_url_switched(void);
 /* Words of fault.md without "fault_", e.g. "rate=100 ops=renew"; NULL: no
  * faults.  Applies to the next operation. */
@@ -72,7 +70,7 @@ hf_session *open_store(void);
 hf_session *open_leased(int64_t lease_ms);
 hf_session *open_url(const char *url, int64_t lease_ms);
 
-/* ---- Locks ------------------------------------------------------------ */
+/* ---- Locks ------------------------------------------------------------- */
 
 /* Take it alone; the test fails if it is not granted in time. */
 hf_hold *take(hf_session *s, const char *key);
@@ -95,7 +93,7 @@ void await_empty(hf_session *s);
 /* Until this session counts so many waiters. */
 void await_waiters(hf_session *s, uint64_t n);
 
-/* ---- Time, descriptors, process -------------------------------------- */
+/* ---- Time, descriptors, process ---------------------------------------- */
 
 int64_t now_ms(void); /* CLOCK_BOOTTIME */
 void sleep_ms(int64_t ms);
@@ -116,7 +114,7 @@ int64_t resident_kb(void);
         }                                                                      \
     } while (0)
 
-/* ---- A thread that wants a lock --------------------------------------- */
+/* ---- A thread that wants a lock ---------------------------------------- */
 
 typedef struct waiter {
     hf_session *s;

@@ -10,7 +10,7 @@
 static const hf_lock_options waits = {HF_LOCK_OPTIONS, .wait_ms = PATIENCE_MS};
 static const hf_lock_options soon = {HF_LOCK_OPTIONS, .wait_ms = 30};
 
-/* ---- What comes before -------------------------------------------------- */
+/* ---- What comes before ------------------------------------------------- */
 
 static void hold_it(stage *st)
 {
@@ -57,7 +57,7 @@ static void start_waiting(stage *st)
     await_waiting(st->rival, "k", 1);
 }
 
-/* ---- Helpers of acts ------------------------------------------------------ */
+/* ---- Helpers of acts --------------------------------------------------- */
 
 static int expect_answer(int code, int wanted)
 {
@@ -90,7 +90,7 @@ static int collect(stage *st, hf_result_kind kind)
     return result.error.code;
 }
 
-/* ---- Sessions ---------------------------------------------------------------- */
+/* ---- Sessions ---------------------------------------------------------- */
 
 static int act_open(stage *st)
 {
@@ -117,7 +117,7 @@ static void prepare_busy(stage *st)
 }
 const scene scene_close_busy = {prepare_busy, act_close, false};
 
-/* ---- Taking -------------------------------------------------------------------- */
+/* ---- Taking ------------------------------------------------------------ */
 
 static int act_lock(stage *st)
 {
@@ -204,7 +204,7 @@ static int act_with_lock(stage *st)
 }
 const scene scene_with_lock = {NULL, act_with_lock, false};
 
-/* ---- Holding and giving back ------------------------------------------------------ */
+/* ---- Holding and giving back ------------------------------------------- */
 
 static int act_release(stage *st)
 {
@@ -275,7 +275,7 @@ static int act_facts(stage *st)
 }
 const scene scene_hold_facts = {hold_it, act_facts, false};
 
-/* ---- Event loops --------------------------------------------------------------------- */
+/* ---- Event loops ------------------------------------------------------- */
 
 static int act_start(stage *st)
 {
@@ -349,7 +349,7 @@ static int act_cancel_owner(stage *st)
 }
 const scene scene_cancel_owner = {prepare_owner_waits, act_cancel_owner, false};
 
-/* ---- Operators ------------------------------------------------------------------------- */
+/* ---- Operators --------------------------------------------------------- */
 
 static int count_row(const hf_entry_info *entry, void *user)
 {

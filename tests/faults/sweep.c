@@ -18,7 +18,7 @@
 
 enum { ROUNDS_MOST = 400 };
 
-/* ---- Allocations ---------------------------------------------------------- */
+/* ---- Allocations ------------------------------------------------------- */
 
 static atomic_long live_blocks;
 static atomic_long drawn, fail_at; /* fail_at 0: never */
@@ -52,7 +52,7 @@ static void hear_fault(hf_log_level level, const char *line, void *user)
         atomic_store(&hit, true);
 }
 
-/* ---- One round -------------------------------------------------------------- */
+/* ---- One round --------------------------------------------------------- */
 
 typedef enum mode { NO_FAULT, ALLOCATION, NOT_EXECUTED, ANSWER_LOST } mode;
 static const char *const mode_names[] = {"no fault", "allocation",
@@ -151,7 +151,7 @@ static void play(const scene *sc, mode m, int n, const char *url)
     hf_close(rival);
 }
 
-/* ---- The sweep ---------------------------------------------------------------- */
+/* ---- The sweep --------------------------------------------------------- */
 
 static struct counts count_all(void)
 {

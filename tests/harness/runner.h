@@ -10,8 +10,10 @@ typedef struct test_case {
     unsigned limit_s; /* 0: 60 */
 } test_case;
 
+/* clang-format off */
 #define TEST(fn) {#fn, fn, 0}
 #define TEST_LIMIT(fn, seconds) {#fn, fn, seconds}
+/* clang-format on */
 
 /* Runs the cases named in argv (all without), each in a process of its own
  * (forked; the parent has no threads), killing its process group at the limit.

@@ -54,7 +54,7 @@ void sim_app_end(sim_client *c, sim_event_kind kind)
     memset(c->tasks, 0, sizeof c->tasks);
 }
 
-void sim_app_frozen(sim_client *c)
+void sim_app_forget(sim_client *c)
 {
     for (int i = 0; i < SIM_HOLDS; i++) {
         if (c->tasks[i].state == SIM_TASK_HELD)
@@ -328,8 +328,9 @@ void sim_app_ask(sim_client *c, uint8_t key, bool plain)
     e = record(c, SIM_ASK, t);
     e->num = c->core->gen;
     e->count = o.places;
-    e->until = o.wait_ms == HF_FOREVER ? INT64_MAX
-                                       : sim_true_of(c, boot + HF_MS(o.wait_ms));
+    e->until = o.wait_ms == HF_FOREVER
+                   ? INT64_MAX
+                   : sim_true_of(c, boot + HF_MS(o.wait_ms));
     e->flags = (uint8_t)((o.wait_ms == 0 ? SIM_TRY : 0) |
                          (o.owner != HF_OWNER_HOLD ? SIM_OWNED : 0));
     code = hf_lock_start(c->session, sim_keys[key], &o,

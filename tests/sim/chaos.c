@@ -72,7 +72,7 @@ void sim_chaos_step(sim_world *w)
 
     if (w->healed)
         return;
-    switch (sim_below(&w->chance, 8)) {
+    switch (sim_below(&w->chance, 9)) {
     case 0:
     case 1:
         if (running && sim_has(w, SIM_FAULT_PAUSE))
@@ -98,9 +98,12 @@ void sim_chaos_step(sim_world *w)
         if (running && sim_has(w, SIM_FAULT_DOUBT))
             sim_net_doubt(c);
         break;
+    case 7:
+        if (sim_has(w, SIM_FAULT_BREAK))
+            sim_store_break(w, (uint8_t)sim_below(&w->chance, w->key_count));
+        break;
     default:
-        if (w->forget)
-            hf__mem_model_forget(w->model);
+        sim_store_forget(w);
         break;
     }
     sim_chaos_begin(w);

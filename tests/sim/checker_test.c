@@ -214,6 +214,24 @@ static void i4_lost_without_reason(void)
     expect_verdict(4);
 }
 
+static void i4_forced_by_nobody(void)
+{
+    take(0, 1, 1, 5, 1000);
+    add(SIM_GONE, 50, 1, 1)->code = HF_EFORCED;
+    end(300);
+    expect_verdict(4);
+}
+
+static void good_forced(void)
+{
+    take(0, 1, 1, 5, 1000);
+    add(SIM_BREAK, 20, 0, 0);
+    add(SIM_GONE, 50, 1, 1)->code = HF_EFORCED;
+    release(60, 1, 1, HF_EFORCED);
+    end(300);
+    expect_verdict(0);
+}
+
 static void i4_lost_then_held(void)
 {
     take(0, 1, 1, 5, 100);
@@ -364,6 +382,8 @@ int main(int argc, char **argv)
         TEST(i4_grant_out_of_nothing),
         TEST(i4_release_was_not_held),
         TEST(i4_lost_without_reason),
+        TEST(i4_forced_by_nobody),
+        TEST(good_forced),
         TEST(i4_lost_then_held),
         TEST(i4_lost_is_handed_on),
         TEST(i4_granted_after_the_end),

@@ -62,6 +62,9 @@ void sim_print_event(FILE *out, const sim_event *event)
     case SIM_END:
         fprintf(out, "%s", texts[event->kind]);
         break;
+    case SIM_BREAK:
+        fprintf(out, "%s of key %d", texts[event->kind], event->key);
+        break;
     case SIM_STORE_GRANT:
     case SIM_STORE_END:
         fprintf(out, "%s key %d to client %d: token %llu, run %u, place %llu",

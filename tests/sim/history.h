@@ -29,6 +29,7 @@ enum { SIM_KEYS = 3, SIM_LIVES = 64, SIM_TASKS = 1024 };
     X(CRASH, "crashes")                                                        \
     X(STORE_GRANT, "STORE grants")                                             \
     X(STORE_END, "STORE drops the granted entry")                              \
+    X(BREAK, "an operator breaks the lock")                                    \
     X(CALM, "no more faults from here on")                                     \
     X(SERVED, "by now all must be served")                                     \
     X(END, "the end")

@@ -228,12 +228,11 @@ static int run_seeds(const arguments *args)
 
 static int usage(void)
 {
-    fprintf(stderr,
-            "usage: sim --histories N [--from SEED] [--seconds S]\n"
-            "       sim --seed SEED [--trace] [--faults HEX]\n"
-            "       sim --seeds FILE\n"
-            "       sim_mutants --mutants [--only NAME] [--seconds S]\n"
-            "       --forget: the store forgets; must be convicted\n");
+    fprintf(stderr, "usage: sim --histories N [--from SEED] [--seconds S]\n"
+                    "       sim --seed SEED [--trace] [--faults HEX]\n"
+                    "       sim --seeds FILE\n"
+                    "       sim_mutants --mutants [--only NAME] [--seconds S]\n"
+                    "       --forget: the store forgets; must be convicted\n");
     return 2;
 }
 
@@ -280,7 +279,7 @@ int main(int argc, char **argv)
 
     if (!read_arguments(&args, argc, argv))
         return usage();
-    sim_net_install(&world);
+    sim_driver_install(&world);
     sim_watch_for_crashes();
     world.forget = args.forget;
     if (args.mutants)

@@ -1,10 +1,13 @@
-/* net.c - the driver `sim:` and the network behind it.
+/* net.c - the network between the clients and the store.
  *
- * start() puts a copy of the operation on the wire and returns.  The copy may
- * be lost, late, overtaken or delivered twice; at its arrival the model runs it
- * at the store's clock, and the answer travels back in the same way.  The
- * caller's op is touched once, when it is done: by the reply, or by its
- * deadline, after which a late reply is dropped.
+ * A copy of each operation is put on the wire.  The copy may be lost, late,
+ * overtaken or delivered twice; at its arrival the model runs it at the store's
+ * clock, and the answer travels back in the same way.  The caller's op is
+ * touched once, when it is done: by the reply, or by its deadline, after which
+ * a late reply is dropped.
+ *
+ * Pushes travel alone, and may be lost; but the reply to a renewal carries the
+ * session's news, as every store's does.
  *
  * A request is repeated on the wire only while its answer can't arrive: a
  * stream never repeats what was acknowledged, but bytes of an attempt that was
@@ -14,7 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/registry.h"
+typedef struct sim_news {
+    hf_id rid;
+    int reason;
+} sim_news;
 
 struct sim_call {
     hf_op *op; /* the caller's; NULL: done */
@@ -25,6 +31,8 @@ struct sim_call {
     uint32_t life;
     unsigned refs;
     bool mute, answered, used;
+    sim_news news[SIM_HOLDS]; /* that its reply carries */
+    size_t news_count;
     char value[16];
     char text[16];
     sim_call *next;
@@ -38,16 +46,12 @@ struct sim_push {
     sim_push *next;
 };
 
-struct hf_store {
-    sim_client *client;
-    hf_host host;
-};
-
 enum { CALLS_MAX = 4096 };
 static sim_call *calls[CALLS_MAX];
 static size_t call_count;
 static sim_call *free_calls;
 static sim_push *free_pushes;
+static sim_call *renewal; /* that the store runs now */
 
 /* ---- packets ---- */
 
@@ -67,6 +71,7 @@ static sim_call *take_call(void)
     }
     call->refs = 0;
     call->mute = call->answered = false;
+    call->news_count = 0;
     call->used = true;
     return call;
 }
@@ -221,8 +226,8 @@ static void finish(sim_call *call, hf_outcome outcome, int code)
 static const char *kind_name(hf_op_kind kind)
 {
     static const char *const names[] = {
-        "?",       "attach", "renew", "detach",  "join",  "confirm", "leave",
-        "recheck", "list",   "publish", "evict", "probe", "?"};
+        "?",       "attach", "renew",   "detach", "join",  "confirm", "leave",
+        "recheck", "list",   "publish", "evict",  "probe", "?"};
 
     return names[kind];
 }
@@ -266,9 +271,13 @@ static void note_sid(sim_world *w, sim_client *c, const hf_id *sid)
         (sim_sid){.sid = *sid, .life = (uint8_t)c->life, .client = c};
 }
 
-static void sim_start(hf_store *store, hf_op *op)
+bool sim_net_pending(const hf_op *op)
 {
-    sim_client *c = store->client;
+    return ((const sim_call *)op->own[0])->op == op;
+}
+
+void sim_net_start(sim_client *c, hf_op *op)
+{
     sim_world *w = c->world;
     sim_call *call = take_call();
 
@@ -300,7 +309,9 @@ static void run_request(sim_world *w, sim_call *call)
     }
     sim_trace(w, "store: %s %u of client %u", kind_name(call->copy.kind),
               rid_of(call), call->life);
+    renewal = call->copy.kind == HF_OP_RENEW ? call : NULL;
     sim_store_run(w, &call->copy);
+    renewal = NULL;
     call->answered = true;
     if (call->mute || call->client->life != call->life)
         return;
@@ -340,10 +351,20 @@ static void answer_place(hf_place *to, hf_place *from)
     from->seats = NULL; /* they are the core's now */
 }
 
+/* A break is an operator's override: the library gives the lock up when it
+ * hears of it, whether or not the program has heard. */
+static void tell_news(sim_client *c, const hf_id *rid, int reason)
+{
+    sim_app_forget(c);
+    c->store->host.news(c->store->host.ctx, rid, reason);
+}
+
 static void deliver_reply(sim_world *w, sim_call *call)
 {
     hf_op *op = call->op;
 
+    for (size_t i = 0; op && i < call->news_count; i++)
+        tell_news(call->client, &call->news[i].rid, call->news[i].reason);
     if (!op) {
         sim_trace(w, "client %u: a reply comes too late", call->life);
         return;
@@ -369,7 +390,7 @@ static void deliver_push(sim_client *c, const sim_push *push)
     sim_trace(c->world, "client %u: a push, %s", c->life,
               push->reason ? "news" : "changed");
     if (push->reason)
-        host->news(host->ctx, &push->rid, push->reason);
+        tell_news(c, &push->rid, push->reason);
     else
         host->changed(host->ctx, &push->rid,
                       push->has_fresh ? &push->fresh : NULL);
@@ -429,14 +450,14 @@ void sim_net_push(sim_world *w, const hf_id *sid, const hf_id *rid,
     bool shaky = sim_has(w, SIM_FAULT_PUSH);
     int copies = shaky && sim_chance(w, 6) ? 2 : 1;
 
-    if (!who || who->client->life != who->life ||
-        (shaky && sim_chance(w, 5)))
+    if (reason && renewal && renewal->news_count < SIM_HOLDS)
+        renewal->news[renewal->news_count++] = (sim_news){*rid, reason};
+    if (!who || who->client->life != who->life || (shaky && sim_chance(w, 5)))
         return;
     while (copies-- > 0) {
         sim_push *push = take_push();
-        hf_nsec delay = shaky && sim_chance(w, 5)
-                            ? sim_span(w, 0, HF_MS(6000))
-                            : sim_net_delay(w);
+        hf_nsec delay = shaky && sim_chance(w, 5) ? sim_span(w, 0, HF_MS(6000))
+                                                  : sim_net_delay(w);
 
         push->rid = *rid;
         push->reason = reason;
@@ -457,81 +478,4 @@ void sim_net_doubt(sim_client *c)
 
     c->store->host.doubt(c->store->host.ctx, HF_EUNAVAIL, "connection lost");
     sim_leave(c, before, true);
-}
-
-/* ---- the driver ---- */
-
-static sim_world *world;
-
-static int sim_open(hf_store **ret, const hf_url *url, const hf_host *host,
-                    uint32_t *ret_caps, hf_error *err)
-{
-    hf_store *store = hfd_alloc(sizeof *store);
-
-    (void)url;
-    if (!store)
-        return hfd_error(err, HF_ENOMEM, "sim", 0, "out of memory");
-    store->client = world->cur;
-    store->client->store = store;
-    store->client->core = host->ctx;
-    store->host = *host;
-    *ret = store;
-    *ret_caps = HF_CAP_FIFO | HF_CAP_TOKEN | HF_CAP_PUSH | HF_CAP_SHARED |
-                HF_CAP_PERMIT | HF_CAP_FIXED_LEASE | HF_CAP_VALUE;
-    if (world->marks)
-        *ret_caps |= HF_CAP_MARKS | HF_CAP_RUN;
-    return 0;
-}
-
-static void sim_close(hf_store *store)
-{
-    store->client->store = NULL;
-    hfd_free(store);
-}
-
-static void sim_abandon(hf_store *store)
-{
-    (void)store;
-}
-
-/* A blocking call, as hf_close makes them: the world goes on meanwhile. */
-static void sim_drive(hf_store *store, hf_op *op)
-{
-    sim_world *w = store->client->world;
-    const sim_call *call = (const sim_call *)op->own[0];
-
-    while (call->op == op)
-        sim_run_one(w, HF_NEVER);
-}
-
-static int sim_fd(hf_store *store)
-{
-    (void)store;
-    return -1;
-}
-
-static void sim_dispatch(hf_store *store)
-{
-    (void)store;
-}
-
-static const char *const no_options[] = {NULL};
-static const hf_driver driver = {
-    HF_DRIVER_HEAD,
-    .name = "sim",
-    .schemes = "sim",
-    .options = no_options,
-    .open = sim_open,
-    .close = sim_close,
-    .abandon = sim_abandon,
-    .start = sim_start,
-    .drive = sim_drive,
-    .fd = sim_fd,
-    .dispatch = sim_dispatch,
-};
-
-void sim_net_install(sim_world *w)
-{
-    world = w;
-    hf__registry_add(&driver);
 }

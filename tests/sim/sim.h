@@ -2,9 +2,10 @@
  *
  *   main.c    seeds, the command, shrinking       world.c  one history
  *   loop.c    the heap of events                  time.c   clocks and pauses
- *   net.c     the driver `sim:`, the network      store.c  the model, watched
+ *   driver.c  the driver `sim:`                   store.c  the model, watched
+ *   net.c     the network                         chaos.c  who is hit by what
  *   client.c  a process: its session and keeper   app.c    what it does with it
- *   pool.c    memory                              chaos.c  who is hit by what
+ *   pool.c    memory
  *
  * Everything happens on one thread.  A client that is paused in the middle of
  * a call is a frame on the C stack below the loop that runs the others. */
@@ -37,7 +38,8 @@
     X(OOM, "memory is refused")                                                \
     X(SLOW, "keepers come late")                                               \
     X(DOUBT, "connections are reported broken")                                \
-    X(CLOSE, "sessions are closed and opened again")
+    X(CLOSE, "sessions are closed and opened again")                           \
+    X(BREAK, "an operator breaks locks")
 
 #define SIM_FAULT_ENUM(name, text) SIM_FAULT_##name,
 typedef enum sim_fault {
@@ -107,8 +109,8 @@ struct sim_client {
     int64_t ppm, real_offset_us;
     unsigned freezes;
     /* how it runs */
-    int frames;  /* stopped inside a call of its own: on the C stack */
-    int inside;  /* calls of its own under way */
+    int frames; /* stopped inside a call of its own: on the C stack */
+    int inside; /* calls of its own under way */
     hf_nsec paused_until, step_boot;
     bool closing, woken, stopped_now;
     hf_nsec keeper_at, app_at; /* when each wants to run next */
@@ -116,6 +118,11 @@ struct sim_client {
     sim_task tasks[SIM_HOLDS];
     sim_step *parked;
     size_t parked_count, parked_room;
+};
+
+struct hf_store {
+    sim_client *client;
+    hf_host host;
 };
 
 typedef struct sim_sid {
@@ -150,7 +157,7 @@ typedef struct sim_world {
     sim_sid sids[SIM_SIDS];
     size_t sid_count;
     jmp_buf way_out; /* a history that does not end */
-    bool crashed; /* somebody did: memory is left behind by design */
+    bool crashed;    /* somebody did: memory is left behind by design */
     sim_client clients[SIM_CLIENTS];
     sim_history history;
 } sim_world;
@@ -175,8 +182,13 @@ void sim_unpark(sim_world *w, sim_client *c);
 void sim_trace(const sim_world *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* ---- driver.c ---- */
+void sim_driver_install(sim_world *w);
+
 /* ---- net.c ---- */
-void sim_net_install(sim_world *w);
+/* Send op, as the client's driver; is it still without an answer? */
+void sim_net_start(sim_client *c, hf_op *op);
+bool sim_net_pending(const hf_op *op);
 void sim_net_clear(sim_world *w);
 void sim_net_step(sim_world *w, const sim_step *step);
 void sim_net_push(sim_world *w, const hf_id *sid, const hf_id *rid,
@@ -189,6 +201,10 @@ int sim_store_open(sim_world *w);
 void sim_store_run(sim_world *w, hf_op *op);
 bool sim_store_has(sim_world *w, uint8_t key, uint64_t token);
 size_t sim_store_left(sim_world *w);
+/* An operator takes a lock away, giving its owner time to hear of it. */
+void sim_store_break(sim_world *w, uint8_t key);
+/* Its memory is lost; only where that was asked for. */
+void sim_store_forget(sim_world *w);
 sim_sid *sim_find_sid(sim_world *w, const hf_id *sid);
 /* Planted bugs of the store; only in a build with HF_MUTANTS. */
 enum { SIM_MUTANTS_FROM = 1000 };
@@ -201,7 +217,8 @@ enum { SIM_MUTANTS_FROM = 1000 };
     X(NO_FLOOR, "numbers restart when a store is empty")                       \
     X(LEASE_TOO_LONG, "the reply says more than is left")                      \
     X(NO_WAKE, "a leave tells nobody")                                         \
-    X(RENEW_SHORT, "a renewal says yes and extends nothing")
+    X(RENEW_SHORT, "a renewal says yes and extends nothing")                   \
+    X(FORGETS, "a store that lost its memory grants at once")
 #define SIM_MUTANT_ENUM(name, text) SIM_MUTANT_##name,
 typedef enum sim_mutant_id {
     SIM_MUTANT_NONE = SIM_MUTANTS_FROM,
@@ -227,7 +244,8 @@ void sim_app_look(sim_client *c); /* results, beliefs, what is due */
 bool sim_app_idle(const sim_client *c);
 void sim_app_ask(sim_client *c, uint8_t key, bool plain);
 void sim_app_end(sim_client *c, sim_event_kind kind);
-void sim_app_frozen(sim_client *c);
+/* It believes nothing until it has looked again. */
+void sim_app_forget(sim_client *c);
 
 /* ---- chaos.c ---- */
 void sim_chaos_begin(sim_world *w);

@@ -49,9 +49,9 @@ int sim_store_open(sim_world *w)
     if (!w->model)
         return -1;
     hf__mem_model_set_marks(w->model, w->marks);
-    hf__mem_model_tell(w->model, &(hf__mem_tell){.ctx = w,
-                                                 .changed = tell_changed,
-                                                 .news = tell_news});
+    hf__mem_model_tell(
+        w->model,
+        &(hf__mem_tell){.ctx = w, .changed = tell_changed, .news = tell_news});
     return 0;
 }
 
@@ -78,8 +78,7 @@ static void watch_key(sim_world *w, uint8_t key)
     size_t count = 0;
 
     if (queue) {
-        MEM_EACH(at, &queue->entries)
-        {
+        MEM_EACH(at, &queue->entries) {
             const mem_entry *entry = MEM_OF(at, mem_entry, in_queue);
             size_t i = 0;
 
@@ -112,14 +111,12 @@ static void watch_key(sim_world *w, uint8_t key)
 
 static void evict_early(sim_world *w, hf_nsec now)
 {
-    MEM_EACH(at, &w->model->living)
-    {
+    MEM_EACH(at, &w->model->living) {
         mem_session *session = MEM_OF(at, mem_session, all);
 
         if (session->ends - now > HF_MS(450))
             continue;
-        MEM_EACH(in, &session->entries)
-        {
+        MEM_EACH(in, &session->entries) {
             mem_entry *entry = MEM_OF(in, mem_entry, in_session);
 
             if (entry->queue && entry->ends == HF_NEVER)
@@ -134,10 +131,10 @@ static void number_early(hf__mem_store *model, const hf_op *op)
 {
     mem_entry *entry = hf__mem_find_entry(model, &op->place->rid);
 
-    if (!entry || !entry->queue || entry->in_queue.prev == &entry->queue->entries)
+    if (!entry || !entry->queue ||
+        entry->in_queue.prev == &entry->queue->entries)
         return;
-    MEM_EACH(at, &entry->queue->entries)
-    {
+    MEM_EACH(at, &entry->queue->entries) {
         mem_entry *first = MEM_OF(at, mem_entry, in_queue);
         mem_queue *queue = entry->queue;
 
@@ -145,8 +142,7 @@ static void number_early(hf__mem_store *model, const hf_op *op)
             continue;
         /* Ahead of all who wait, and, when that is nobody, of the holder. */
         mem_ring_remove(&entry->in_queue);
-        mem_ring_append(first == entry ? queue->entries.next
-                                       : &first->in_queue,
+        mem_ring_append(first == entry ? queue->entries.next : &first->in_queue,
                         &entry->in_queue);
         break;
     }
@@ -216,8 +212,7 @@ bool sim_store_has(sim_world *w, uint8_t key, uint64_t token)
 
     if (!queue)
         return false;
-    MEM_EACH(at, &queue->entries)
-    {
+    MEM_EACH(at, &queue->entries) {
         const mem_entry *entry = MEM_OF(at, mem_entry, in_queue);
 
         if (entry->granted && !entry->closed && token >= entry->token &&
@@ -227,6 +222,44 @@ bool sim_store_has(sim_world *w, uint8_t key, uint64_t token)
                        : entry->ends > now;
     }
     return false;
+}
+
+/* Without marks a break removes at once, and a fixed lease goes on by itself
+ * where no renewal brings the news: then only the token protects. */
+static bool may_break(sim_world *w, uint8_t key)
+{
+    const mem_queue *queue = hf__mem_find_queue(w->model, sim_keys[key], 1);
+
+    if (!queue || !w->marks)
+        return false;
+    MEM_EACH(at, &queue->entries) {
+        const mem_entry *entry = MEM_OF(at, mem_entry, in_queue);
+
+        if (entry->granted && entry->lease > 0)
+            return false;
+    }
+    return true;
+}
+
+void sim_store_break(sim_world *w, uint8_t key)
+{
+    hf_op op = {.kind = HF_OP_EVICT,
+                .ttl = w->longest_lease,
+                .text = sim_keys[key],
+                .text_len = 1};
+
+    if (may_break(w, key)) {
+        sim_record(&w->history, SIM_BREAK, w->now)->key = key;
+        sim_store_run(w, &op);
+    }
+}
+
+void sim_store_forget(sim_world *w)
+{
+    if (w->forget || PLANTED(FORGETS)) {
+        sim_trace(w, "the store forgets");
+        hf__mem_model_forget(w->model);
+    }
 }
 
 size_t sim_store_left(sim_world *w)

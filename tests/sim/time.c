@@ -66,8 +66,8 @@ hf_nsec sim_true_of(const sim_client *c, hf_nsec boot)
 
 hf_nsec sim_store_now(sim_world *w)
 {
-    hf_nsec now = w->store_offset + w->now + w->now / 1000 * w->store_ppm / 1000 +
-                  w->store_step;
+    hf_nsec now = w->store_offset + w->now +
+                  w->now / 1000 * w->store_ppm / 1000 + w->store_step;
 
     if (now > w->store_last)
         w->store_last = now; /* set back: it stands still for a while */
@@ -101,7 +101,7 @@ static void maybe_stop(sim_world *w, sim_client *c)
         hf_nsec gone = sim_boot_of(c, w->now);
 
         sim_trace(w, "client %u freezes", c->life);
-        sim_app_frozen(c);
+        sim_app_forget(c);
         stop_here(w, c, w->now + sim_span(w, HF_MS(1), 3 * lease));
         gone = sim_boot_of(c, w->now) - gone;
         c->boot_offset -= gone;
@@ -121,8 +121,8 @@ static hf_nsec read_boot(void *ctx)
         return w->now;
     w->now += 1000; /* code takes time */
     value = sim_boot_of(c, w->now);
-    if (w->faults & (UINT32_C(1) << SIM_FAULT_STALL |
-                     UINT32_C(1) << SIM_FAULT_FREEZE))
+    if (w->faults &
+        (UINT32_C(1) << SIM_FAULT_STALL | UINT32_C(1) << SIM_FAULT_FREEZE))
         maybe_stop(w, c);
     return value;
 }
