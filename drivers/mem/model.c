@@ -353,6 +353,7 @@ static void run_recheck(hf__mem_store *store, hf_op *op,
             while (i-- > 0) {
                 hfd_free(op->places[i]->seats);
                 op->places[i]->seats = NULL;
+                op->places[i]->seat_count = 0;
             }
             fail(op, HF_ENOMEM, "out of memory for the queue's seats");
             return;
@@ -408,14 +409,19 @@ static void run_evict(hf__mem_store *store, hf_op *op, hf_nsec now)
             continue;
         op->count++;
         if (entry->closed) {
-            hf__mem_remove_entry(store, entry, HF_ENOTHELD, false);
+            hf__mem_remove_entry(store, entry, HF_ENOTHELD, entry->tomb);
         } else if (op->now || !store->marks) {
             hf__mem_remove_entry(store, entry, HF_EFORCED, true);
         } else if (!entry->broken) {
             hf_nsec grace =
                 entry->session->alive ? entry->session->ttl : op->ttl;
 
-            hf__mem_break_entry(store, entry, hf__mem_add_time(now, grace));
+            hf_nsec until = hf__mem_add_time(now, grace);
+
+            /* Its owner may believe in a fixed lease to the end of it. */
+            if (entry->ends != HF_NEVER && entry->ends > until)
+                until = entry->ends;
+            hf__mem_break_entry(store, entry, until);
         }
     }
     hf__mem_settle(store);

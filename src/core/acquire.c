@@ -314,7 +314,7 @@ void hf__req_advance(hf__req *req)
     hf__flight *flight;
 
     if (req->cond) {
-        pthread_cond_signal(req->cond);
+        hf__req_wake(req);
         return;
     }
     flight = hf__flight_new(s, HF_OP_JOIN, NULL,
@@ -351,11 +351,11 @@ void hf__recheck_landed(hf__flight *flight)
         hf__session_lost(s, HF_EEXPIRED);
     for (size_t i = 0; i < flight->copy_count; i++) {
         hf_place *copy = &flight->copies[i];
-        hf__entry *entry = hf__entry_find(s, &copy->rid);
+        hf__entry *entry = flight->entries[i];
 
-        if (!good || !entry || entry->state != HF_ENTRY_WAITING) {
+        if (!good || entry->state != HF_ENTRY_WAITING) {
             hfd_free(copy->seats);
-            if (entry && !HF_MUTANT(LOOK_NOT_REPEATED))
+            if (!HF_MUTANT(LOOK_NOT_REPEATED))
                 hf__look_at(entry, hfd_now() + HF_MS(200));
             continue;
         }

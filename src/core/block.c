@@ -59,7 +59,8 @@ static void recheck_here(hf__req *req)
 static void park_here(hf__req *req)
 {
     hf__session *s = req->s;
-    hf_place copy = req->entry->place;
+    hf__entry *entry = req->entry;
+    hf_place copy = entry->place;
     hf_nsec look = copy.look_in > 0 && copy.look_in < HF_MS(4900)
                        ? copy.look_in + HF_MS(100)
                        : HF_MS(5000);
@@ -68,9 +69,11 @@ static void park_here(hf__req *req)
     if (until > req->deadline)
         until = req->deadline;
     req->parked = true;
+    hf__entry_ref(entry); /* the copy points to its key */
     hf__session_unlock(s);
     s->driver->park(s->store, &copy, until);
     hf__session_lock(s);
+    hf__entry_unref(entry);
     req->parked = false;
     if (req->state == HF_REQ_WAITING && hfd_now() >= req->deadline)
         hf__req_stop(req, HF_ETIMEDOUT);
@@ -96,13 +99,25 @@ static void sleep_here(hf__req *req)
     }
 }
 
+/* Before anything else: while it stands in the queue we wait for ourselves. */
+static void leave_here(hf__req *req)
+{
+    hf__entry *entry = req->to_leave;
+
+    req->to_leave = NULL;
+    hf__leave_here(entry, hfd_now() + req->s->lease.attempt);
+    hf__entry_unref(entry);
+}
+
 void hf__req_wait(hf__req *req)
 {
     hf__session *s = req->s;
 
-    while (req->state != HF_REQ_DONE) {
-        if (req->state == HF_REQ_LINE && s->attach == HF_ATTACH_NONE &&
-            s->attach_retry_at <= hfd_now())
+    while (req->state != HF_REQ_DONE || req->to_leave) {
+        if (req->to_leave)
+            leave_here(req);
+        else if (req->state == HF_REQ_LINE && s->attach == HF_ATTACH_NONE &&
+                 s->attach_retry_at <= hfd_now())
             hf__session_want(s, true);
         else if (req->state == HF_REQ_DUE)
             join_here(req);
@@ -112,10 +127,5 @@ void hf__req_wait(hf__req *req)
             park_here(req);
         else
             sleep_here(req);
-    }
-    if (req->to_leave) {
-        hf__leave_here(req->to_leave, hfd_now() + s->lease.attempt);
-        hf__entry_unref(req->to_leave);
-        req->to_leave = NULL;
     }
 }

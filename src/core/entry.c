@@ -150,6 +150,13 @@ hf__entry *hf__entry_new(hf__session *s, hf__key *key, hf__req *req)
     return entry;
 }
 
+void hf__entry_close_fd(hf__entry *entry)
+{
+    if (entry->fd >= 0)
+        close(entry->fd);
+    entry->fd = -1;
+}
+
 void hf__entry_ref(hf__entry *entry)
 {
     entry->refs++;
@@ -164,8 +171,7 @@ void hf__entry_unref(hf__entry *entry)
     hf__heap_remove(&s->timers, &entry->timer);
     s->timer_users--;
     remove_rid(s, entry);
-    if (entry->fd >= 0)
-        close(entry->fd);
+    hf__entry_close_fd(entry);
     hf__key_put(s, entry->key);
     hfd_free(entry->value);
     hfd_free(entry);
@@ -335,6 +341,16 @@ void hf__entry_lost(hf__entry *entry, int reason)
             key->text, (unsigned long long)entry->token, hf_strerror(reason));
     if (key->exclusive == entry)
         key->exclusive = NULL; /* the next of this process need not wait */
+}
+
+void hf__entry_linger(hf__entry *entry, hf_nsec time)
+{
+    hf_nsec at = hfd_now() + time;
+
+    if (entry->state != HF_ENTRY_GRANTED)
+        return;
+    hf__heap_set(&entry->s->timers, &entry->timer, at);
+    hf__session_wake_keeper(entry->s, at);
 }
 
 int hf__entry_check(hf__entry *entry, hf_nsec now)

@@ -223,6 +223,8 @@ int hf__release_locally(hf__hold *hold, hf_nsec now)
 
     if (code && code != HF_EUNKNOWN) {
         if (last) {
+            if (entry->state == HF_ENTRY_GRANTED)
+                hf__leave_later(entry); /* lost here, but still in the store */
             hf__entry_settle(entry);
             if (HF_MUTANT(RELEASE_OK_WHEN_LOST))
                 return 0;

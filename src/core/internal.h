@@ -73,9 +73,10 @@ typedef struct hf__flight {
     hf__req *req;     /* served; NULL: none */
     uint64_t gen;     /* of the session when it was made */
     void (*landed)(struct hf__flight *flight); /* with the mutex held */
-    size_t copy_count; /* of a recheck: copies and pointers to them */
+    size_t copy_count; /* of a recheck: copies, pointers to them, and whose */
     hf_place *copies;
     hf_place **pointers;
+    hf__entry **entries; /* referenced: the copies point to their keys */
 } hf__flight;
 
 /* ---- requests ---- */
@@ -309,6 +310,7 @@ void hf__op_init(hf__session *s, hf_op *op, hf_op_kind kind);
 void hf__op_run(hf__session *s, hf_op *op);
 hf__flight *hf__flight_new(hf__session *s, hf_op_kind kind, hf__entry *entry,
                            void (*landed)(hf__flight *flight));
+void hf__flight_free(hf__flight *flight);   /* one that was not submitted */
 void hf__flight_submit(hf__flight *flight); /* with the mutex held */
 /* See to it that the session is attached: by a flight, or (here) by the
  * calling thread, for which the mutex is released meanwhile. */
@@ -362,6 +364,9 @@ void hf__entry_granted(hf__entry *entry, hf__hold *hold, uint64_t owner,
 /* LOST first, then told; the local place is free at once. */
 void hf__entry_lost(hf__entry *entry, int reason);
 void hf__entry_tell(hf__entry *entry, hf_state state, int reason);
+/* It is lost, but still ours in the store: give the program this long to stop
+ * before the place goes to another.  Its release ends that at once. */
+void hf__entry_linger(hf__entry *entry, hf_nsec time);
 /* Its own end: deadline of a fixed lease less margin, or the cap. */
 hf_nsec hf__entry_end(const hf__entry *entry);
 /* 0: held; else the code that hf_hold_check answers. */
@@ -372,6 +377,7 @@ hf_nsec hf__entry_lost_at(const hf__entry *entry);
 void hf__entry_gone(hf__entry *entry);
 void hf__entry_settle(hf__entry *entry);
 void hf__entry_arm(hf__entry *entry);
+void hf__entry_close_fd(hf__entry *entry);
 
 /* ---- leave.c: giving places back, until the store has answered ---- */
 
@@ -398,6 +404,8 @@ int hf__req_submit(hf__req *req, const char *key, const hf__manner *manner,
 /* The caller's thread works and sleeps until req is done. */
 void hf__req_wait(hf__req *req);
 void hf__req_finish(hf__req *req, int code, const hf_error *why);
+/* Wake its thread, wherever it sleeps. */
+void hf__req_wake(hf__req *req);
 /* It has this entry now: makes its hold, finishes it. */
 void hf__req_granted(hf__req *req, hf__entry *entry, hf_nsec now);
 /* Its turn came or its pause ended: wake its thread or send a flight. */

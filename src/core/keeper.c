@@ -57,11 +57,10 @@ static hf__flight *new_recheck(hf__session *s)
     if (flight) {
         flight->copies = hfd_alloc(HF_LOOK_MAX * sizeof *flight->copies);
         flight->pointers = hfd_alloc(HF_LOOK_MAX * sizeof *flight->pointers);
-        if (flight->copies && flight->pointers)
+        flight->entries = hfd_alloc(HF_LOOK_MAX * sizeof *flight->entries);
+        if (flight->copies && flight->pointers && flight->entries)
             return flight;
-        hfd_free(flight->copies);
-        hfd_free(flight->pointers);
-        hfd_free(flight);
+        hf__flight_free(flight);
     }
     return NULL;
 }
@@ -93,6 +92,8 @@ static void recheck_due(hf__session *s, hf_nsec now)
 
             flight->copies[i] = entry->place;
             flight->pointers[i] = &flight->copies[i];
+            flight->entries[i] = entry;
+            hf__entry_ref(entry);
             entry->look_at = HF_NEVER;
         } else if (entry->look_at < s->recheck_at) {
             s->recheck_at = entry->look_at;

@@ -186,8 +186,11 @@ void hf__leave_timer(hf__timer *timer, hf_nsec now)
 
     (void)now;
     hf__entry_ref(entry);
-    if (entry->state == HF_ENTRY_GRANTED) {
+    if (entry->state == HF_ENTRY_GRANTED && entry->told == HF_LOST) {
+        hf__leave_later(entry); /* it had its time to stop */
+    } else if (entry->state == HF_ENTRY_GRANTED) {
         hf__key *key = entry->key;
+        hf_nsec linger = entry->s->lease.stop_margin;
 
         key->refs++;
         hf__entry_lost(entry, HF_EEXPIRED);
@@ -196,7 +199,9 @@ void hf__leave_timer(hf__timer *timer, hf_nsec now)
             entry->s->holds--;
             hf__entry_gone(entry);
         } else {
-            hf__leave_later(entry);
+            hf_nsec span = entry->cap - entry->granted_at;
+
+            hf__entry_linger(entry, span / 10 < linger ? span / 10 : linger);
         }
         hf__line_pump(entry->s, key);
         hf__key_put(entry->s, key);

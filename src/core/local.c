@@ -168,7 +168,8 @@ bool hf__line_hand_over(hf__entry *entry, hf_nsec now)
         return false;
     hf__list_remove(&req->line);
     entry->key->line_count--;
-    s->holds--; /* counted again by the grant */
+    hf__entry_close_fd(entry); /* it was the last holder's */
+    s->holds--;                /* counted again by the grant */
     if (!HF_MUTANT(SAME_TOKEN_HANDOVER))
         entry->token++;
     if (entry->spare)

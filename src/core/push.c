@@ -54,13 +54,17 @@ static void host_news(void *ctx, const hf_id *rid, int reason)
 
         key->refs++;
         hf__entry_lost(entry, reason);
-        hf__leave_later(entry);
+        hf__entry_linger(entry, s->lease.stop_margin);
         hf__line_pump(s, key);
         hf__key_put(s, key);
-    } else if (entry && entry->req && entry->req->parked) {
-        s->driver->unpark(s->store, &entry->place);
+    } else if (entry && entry->req && entry->req->state == HF_REQ_WAITING) {
+        /* Now, not after a look: a push from before the break may still be on
+         * its way, and must find nobody who believes it. */
+        hf_place fresh = {.verdict = HF_GONE, .reason = reason};
+
+        hf__req_verdict(entry, &fresh, true);
     } else if (entry) {
-        hf__look_at(entry, 0);
+        entry->pushed = true;
     }
     hf__session_unlock(s);
 }

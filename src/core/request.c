@@ -78,6 +78,14 @@ void hf__req_free(hf__req *req)
     hfd_free(req);
 }
 
+void hf__req_wake(hf__req *req)
+{
+    if (req->parked && req->entry)
+        req->s->driver->unpark(req->s->store, &req->entry->place);
+    if (req->cond)
+        pthread_cond_signal(req->cond);
+}
+
 void hf__req_finish(hf__req *req, int code, const hf_error *why)
 {
     hf__session *s = req->s;
@@ -85,6 +93,7 @@ void hf__req_finish(hf__req *req, int code, const hf_error *why)
 
     hf__heap_remove(&s->timers, &req->timer);
     hf__keeper_unwatch(s, req);
+    hf__req_wake(req);
     if (hf__list_linked(&req->line)) {
         hf__list_remove(&req->line);
         key->line_count--;
@@ -99,9 +108,7 @@ void hf__req_finish(hf__req *req, int code, const hf_error *why)
     }
     if (req->kind == HF_OP_JOIN)
         s->waiters--;
-    if (req->cond)
-        pthread_cond_signal(req->cond);
-    else
+    if (!req->cond)
         hf__req_post(req);
     if (key) {
         req->key = NULL;
@@ -195,6 +202,10 @@ int hf__req_submit(hf__req *req, const char *text, const hf__manner *manner,
         return hf__error(err, HF_EFULL,
                          "%u requests wait already: see max_waiters",
                          s->max_waiters);
+    if (hf__keeper_start(s) != 0)
+        return hf__error(err, HF_ENOMEM,
+                         "no thread or descriptor left for the "
+                         "session's keeper");
     key = hf__key_get(s, text, len);
     if (!key)
         return hf__error(err, HF_ENOMEM, "out of memory");
@@ -270,6 +281,7 @@ void hf__req_requeue(hf__req *req)
 {
     hf__session *s = req->s;
 
+    hf__req_wake(req);
     hf__req_drop_entry(req);
     if (req->stop || (req->want.try_only && req->failures++ > 0)) {
         hf__req_finish(req, req->stop ? req->stop : HF_EUNAVAIL, NULL);
@@ -281,8 +293,6 @@ void hf__req_requeue(hf__req *req)
             (int)req->key->len, req->key->text);
     req->give_up = hfd_now() + s->lease.ttl;
     hf__req_back_in_line(req);
-    if (req->cond)
-        pthread_cond_signal(req->cond);
 }
 
 void hf__req_rejoin(hf__req *req)
@@ -312,8 +322,6 @@ void hf__req_leave(hf__req *req, hf__entry *entry)
 
 void hf__req_stop(hf__req *req, int code)
 {
-    hf__entry *entry = req->entry;
-
     switch (req->state) {
     case HF_REQ_DONE:
     case HF_REQ_BUSY:
@@ -325,7 +333,5 @@ void hf__req_stop(hf__req *req, int code)
     default:
         break;
     }
-    if (req->parked && entry)
-        req->s->driver->unpark(req->s->store, &entry->place);
     hf__req_finish(req, code, NULL);
 }

@@ -148,6 +148,18 @@ void hf__op_run(hf__session *s, hf_op *op)
     hf__session_lock(s);
 }
 
+void hf__flight_free(hf__flight *flight)
+{
+    for (size_t i = 0; i < flight->copy_count; i++)
+        hf__entry_unref(flight->entries[i]);
+    if (flight->entry)
+        hf__entry_unref(flight->entry);
+    hfd_free(flight->copies);
+    hfd_free(flight->pointers);
+    hfd_free(flight->entries);
+    hfd_free(flight);
+}
+
 static void flight_done(hf_op *op)
 {
     hf__flight *flight = HF_CONTAINER(op, hf__flight, op);
@@ -155,11 +167,7 @@ static void flight_done(hf_op *op)
 
     hf__session_lock(s);
     flight->landed(flight);
-    if (flight->entry)
-        hf__entry_unref(flight->entry);
-    hfd_free(flight->copies);
-    hfd_free(flight->pointers);
-    hfd_free(flight);
+    hf__flight_free(flight);
     s->flights--;
     if (s->closing)
         pthread_cond_broadcast(&s->calm);
@@ -279,13 +287,6 @@ void hf__session_want(hf__session *s, bool here)
         hfd_now() < s->attach_retry_at)
         return;
     if (here) {
-        int code = hf__keeper_start(s);
-
-        if (code) {
-            hf__error(&op.error, code, "no thread for the keeper");
-            fail_waiting(s, code, &op.error);
-            return;
-        }
         s->attach = HF_ATTACH_RUNNING;
         init_attach(s, &op);
         hf__op_run(s, &op);
@@ -303,9 +304,8 @@ void hf__session_want(hf__session *s, bool here)
             }
         }
         flight = hf__flight_new(s, HF_OP_ATTACH, NULL, attach_flight_landed);
-        if (!flight || hf__keeper_start(s) != 0) {
+        if (!flight) {
             /* Later, and not here: others are in the middle of something. */
-            hfd_free(flight);
             s->attach_retry_at = hfd_now() + HF_MS(50);
             hf__session_wake_keeper(s, s->attach_retry_at);
             return;
@@ -366,11 +366,7 @@ void hf__session_lost(hf__session *s, int reason)
             hf__entry_gone(entry);
         } else if (entry->state == HF_ENTRY_WAITING && entry->req &&
                    entry->req->state != HF_REQ_CONFIRMING) {
-            hf__req *req = entry->req;
-
-            if (req->parked)
-                s->driver->unpark(s->store, &entry->place);
-            hf__req_requeue(req);
+            hf__req_requeue(entry->req);
         }
         hf__entry_unref(entry);
     }

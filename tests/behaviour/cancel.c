@@ -240,7 +240,6 @@ static void *cancel_now(void *arg)
 static void race_with_grant(void)
 {
     hf_session *a = open_store(), *b = open_store();
-    int granted = 0, cancelled = 0;
 
     EXPECT(pthread_barrier_init(&barrier, NULL, 2) == 0);
     for (int round = 0; round < 300; round++) {
@@ -263,11 +262,8 @@ static void race_with_grant(void)
         if (code == 0)
             EXPECT_CODE(probe(waits == a ? b : a, "k"), HF_EBUSY);
         waiter_finish(&w);
-        granted += code == 0;
-        cancelled += code != 0;
         await_empty(a);
     }
-    EXPECT_EQ(granted + cancelled, 300);
     hf_close(a);
     hf_close(b);
 }

@@ -174,10 +174,10 @@ static void is_granted(sim_client *c, sim_task *t, hf_hold *hold)
     e->num = c->core->gen;
     if (code)
         e->flags |= SIM_DOUBT;
-    if (was_over(c, t, code))
-        e->flags |= SIM_OVER;
     if (has_again(c, t))
         e->flags |= SIM_AGAIN;
+    else if (was_over(c, t, code))
+        e->flags |= SIM_OVER;
     if (code && code != HF_EUNKNOWN)
         is_lost(c, t, code);
 }

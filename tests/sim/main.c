@@ -21,6 +21,8 @@
 #include "sim/checker.h"
 #include "sim/mutants.h"
 
+enum { REPLAY_EVERY = 500 };
+
 static sim_world world;
 static volatile sig_atomic_t ticks;
 static volatile uint64_t running_seed;
@@ -114,6 +116,28 @@ static uint32_t shrink(uint64_t seed, uint32_t faults, int invariant)
     return faults;
 }
 
+/* Does the seed give the very same history again?  A seed that does not is no
+ * use to anybody. */
+static bool replays(uint64_t seed, uint32_t faults)
+{
+    size_t count = world.history.count, size = count * sizeof(sim_event);
+    sim_event *first = malloc(size + 1);
+    sim_verdict verdict;
+    bool same;
+
+    if (!first)
+        return true;
+    memcpy(first, world.history.events, size);
+    sim_try(seed, faults, &verdict);
+    same = count == world.history.count &&
+           memcmp(first, world.history.events, size) == 0;
+    free(first);
+    if (!same)
+        printf("FAIL seed %llu: another history the second time\n",
+               (unsigned long long)seed);
+    return same;
+}
+
 #define FAULT_NAME(name, text) #name,
 static const char *const fault_names[] = {SIM_FAULT_MAP(FAULT_NAME)};
 
@@ -156,6 +180,9 @@ static int run_many(const arguments *args)
         if (!sim_try(args->from + done, args->faults, &verdict)) {
             failed++;
             report(args->from + done, args->faults, &verdict);
+        } else if (done % REPLAY_EVERY == 0 &&
+                   !replays(args->from + done, args->faults)) {
+            failed++;
         }
         steps += world.steps_done;
     }
@@ -280,7 +307,8 @@ int main(int argc, char **argv)
     if (!read_arguments(&args, argc, argv))
         return usage();
     sim_driver_install(&world);
-    sim_watch_for_crashes();
+    if (!args.mutants) /* each of them watches for itself */
+        sim_watch_for_crashes();
     world.forget = args.forget;
     if (args.mutants)
         status = sim_run_mutants(args.only, args.seconds);
