@@ -249,7 +249,10 @@ static void broken_is_not_confirmed(void)
     EXPECT_EQ(one.verdict, HF_GONE);
     EXPECT_CODE(one.reason, HF_EFORCED);
     EXPECT_EQ(hf__mem_model_entries(model), 1);
-    run_plain(model, HF_OP_DETACH, 1, 0, 60); /* no owner: the breaker's 50 */
+    run_plain(model, HF_OP_DETACH, 1, 0, 60);
+    /* Its owner may believe in it to the end, with or without a session. */
+    EXPECT_EQ(hf__mem_model_entries(model), 1);
+    run_plain(model, HF_OP_DETACH, 1, 0, 1002);
     EXPECT_EQ(hf__mem_model_entries(model), 0);
     hf__mem_model_free(model);
 }

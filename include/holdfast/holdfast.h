@@ -289,7 +289,7 @@ HF_API int hf_release(hf_hold *hold, hf_error *err);
  * The body runs once, only if the lock was taken, with its hold as `hf_held`;
  * it is released on every way out (break, return, goto).  err (not NULL) has
  * code 0 if all went well, else why the body did not run or how the hold was
- * lost in it. */
+ * lost in it.  One inside another is fine; -Wshadow remarks on `hf_held`. */
 typedef struct hf_scope {
     hf_hold *hold;
     hf_error *err;
