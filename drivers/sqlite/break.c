@@ -10,6 +10,9 @@
 static void put_news(sq_txn *t, const sq_seat *seat)
 {
     sqlite3_stmt *stmt = hf__sq_stmt(t, SQL_NEWS_PUT);
+    sq_wake wake = {.word = (uint32_t)seat->proc.slot * SQ_WORDS,
+                    .news = true,
+                    .rid = seat->rid};
 
     if (!seat->has_session || !stmt)
         return;
@@ -24,7 +27,7 @@ static void put_news(sq_txn *t, const sq_seat *seat)
     sqlite3_bind_int(stmt, 2, 3);
     hf__sq_run(t, stmt);
     /* Its bell, in case it listens: sooner than its next renewal. */
-    hf__sq_wake_note(t, (uint32_t)seat->proc.slot * SQ_WORDS, &seat->rid, true);
+    hf__sq_wake_note(t, &wake);
 }
 
 static void mark_seat(sq_txn *t, const sq_seat *seat)

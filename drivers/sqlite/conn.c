@@ -42,6 +42,11 @@ int hf__sq_exec(sq_conn *c, const char *sql)
     return sqlite3_exec(c->db, sql, NULL, NULL, NULL);
 }
 
+/* Of 256 KiB: the inner pages of a hundred thousand entries, and those in use.
+ * Others change the file between our transactions, so most of a larger one
+ * would be old when it is wanted. */
+#define SMALL_CACHE "PRAGMA cache_size = -256;"
+
 int hf__sq_conn_open(hf_store *s, sq_conn *c, hf_error *err)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
@@ -59,8 +64,9 @@ int hf__sq_conn_open(hf_store *s, sq_conn *c, hf_error *err)
         sqlite3_db_config(c->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     }
     if (rc == SQLITE_OK)
-        rc = hf__sq_exec(c, s->full || s->network ? "PRAGMA synchronous = FULL"
-                                                  : "PRAGMA synchronous = 1");
+        rc = hf__sq_exec(c, s->full || s->network
+                                ? SMALL_CACHE "PRAGMA synchronous = FULL"
+                                : SMALL_CACHE "PRAGMA synchronous = NORMAL");
     if (rc == SQLITE_OK)
         return 0;
     rc = hf__sq_conn_error(s, c, rc, err);
@@ -68,17 +74,25 @@ int hf__sq_conn_open(hf_store *s, sq_conn *c, hf_error *err)
     return rc;
 }
 
-/* With `tidy` the last one to close writes the WAL back if it has grown; a
- * short one stays, so that a command that opens, locks and ends pays for no
- * sync.  The next to open reads it. */
-void hf__sq_conn_close(sq_conn *c, bool tidy)
+/* The first to open after the last has closed reads the whole WAL, and writing
+ * it back costs two syncs: a few dozen frames is where short commands, four
+ * frames each, pay least for both. */
+#define SHORT_WAL 64
+
+/* With `last` nobody else has the file open: a WAL that has grown is written
+ * back and emptied.  Closing alone writes nothing: SQLite would write back and
+ * remove it each time. */
+void hf__sq_conn_close(sq_conn *c, bool last)
 {
     if (!c->db)
         return;
     for (int i = 0; i < SQL_COUNT; i++)
         sqlite3_finalize(c->stmt[i]);
-    sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
-                      tidy && c->frames > 64 ? 0 : 1, NULL);
+    c->deadline = 0;
+    if (last && c->frames > SHORT_WAL)
+        sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL,
+                                  NULL);
+    sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_close(c->db);
     memset(c, 0, sizeof *c);
 }

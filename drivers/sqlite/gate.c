@@ -78,8 +78,8 @@ static _Atomic uint32_t *left_of(sq_map *map, uint32_t ticket)
 /* Serve the next after `seen` who has not left, unless somebody else did. */
 static void pass_on(sq_map *map, uint32_t seen)
 {
-    while (atomic_compare_exchange_strong(&map->gate_serving, &seen,
-                                          seen + 1)) {
+    while (
+        atomic_compare_exchange_strong(&map->gate_serving, &seen, seen + 1)) {
         seen++;
         if (atomic_load(&map->gate_next) == seen)
             return;

@@ -151,6 +151,8 @@ static void after_join(sq_txn *t)
         place->own[0] = 0;
     } else if (place->own[0] != 0) {
         hf__sq_known_put(t->s, &known);
+        if (!t->rc && known.waits)
+            hf__sq_heir_write(t->s, &t->ahead, (uint32_t)t->op->own[0]);
         if (t->rc)
             place->own[0] = 0; /* known.c has it, marked as not sure */
     }
@@ -219,8 +221,10 @@ static void join_body(sq_txn *t)
         return;
     }
     if (how == MUST_WAIT && !t->s->network &&
-        hf__sq_seat_before(t, place->key, place->key_len, INT64_MAX, &before))
+        hf__sq_seat_before(t, place->key, place->key_len, INT64_MAX, &before)) {
         hf__sq_watch_note(t, &before.proc);
+        t->ahead = (sq_heir){before.rid, before.proc.slot, before.has_session};
+    }
     append_entry(t, place, how == FITS);
     if (how == MUST_WAIT)
         look_later(t, place);

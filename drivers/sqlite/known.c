@@ -3,42 +3,44 @@
  * The tables are ordered by key and number; finding an entry by its id would
  * need an index, and an index is one more page to write in every join and
  * leave.  All entries of a session are made through its own store, so the
- * store remembers them instead: 24 bytes each, in a table with open addressing
- * that is at most three quarters full.  Knows nothing of the database; what it
- * says is checked there (the row must carry the id). */
+ * store remembers them instead: 16 bytes each, in a table with open addressing
+ * that is at most three quarters full.  Half of an id, which is random, stands
+ * for it: that two of one session agree in it will not happen, and what the
+ * table says is checked in the database (the row must carry the id). */
 #include "store.h"
 
 #include <string.h>
 
-/* Ids are random: any eight bytes are a hash. */
-static size_t hash_of(const hf_id *rid)
-{
-    size_t hash;
+struct sq_noted {
+    uint64_t tag;      /* half of the rid; random, so it is its own hash */
+    uint64_t num : 62; /* 0: the place is free */
+    uint64_t sure : 1;
+    uint64_t waits : 1;
+};
 
-    memcpy(&hash, rid->bytes, sizeof hash);
-    return hash;
+static uint64_t tag_of(const hf_id *rid)
+{
+    uint64_t tag;
+
+    memcpy(&tag, rid->bytes, sizeof tag);
+    return tag;
 }
 
-static bool same_id(const hf_id *a, const hf_id *b)
+/* The place of tag, or the free one where it belongs.  known_cap > 0. */
+static size_t find_place(const hf_store *s, uint64_t tag)
 {
-    return memcmp(a, b, sizeof *a) == 0;
-}
+    size_t at = (size_t)tag & (s->known_cap - 1);
 
-/* The place of rid, or the free one where it belongs.  known_cap > 0. */
-static size_t find_place(const hf_store *s, const hf_id *rid)
-{
-    size_t at = hash_of(rid) & (s->known_cap - 1);
-
-    while (s->known[at].num != 0 && !same_id(&s->known[at].rid, rid))
+    while (s->known[at].num != 0 && s->known[at].tag != tag)
         at = (at + 1) & (s->known_cap - 1);
     return at;
 }
 
 static bool resize_table(hf_store *s, size_t cap)
 {
-    sq_known *old = s->known;
+    sq_noted *old = s->known;
     size_t old_cap = s->known_cap;
-    sq_known *fresh = hfd_alloc(cap * sizeof *fresh);
+    sq_noted *fresh = hfd_alloc(cap * sizeof *fresh);
 
     if (!fresh)
         return false;
@@ -46,7 +48,7 @@ static bool resize_table(hf_store *s, size_t cap)
     s->known_cap = cap;
     for (size_t i = 0; i < old_cap; i++)
         if (old[i].num != 0)
-            fresh[find_place(s, &old[i].rid)] = old[i];
+            fresh[find_place(s, old[i].tag)] = old[i];
     hfd_free(old);
     return true;
 }
@@ -57,11 +59,14 @@ bool hf__sq_known_get(hf_store *s, const hf_id *rid, sq_known *ret)
 
     pthread_mutex_lock(&s->known_mu);
     if (s->known_cap > 0) {
-        size_t at = find_place(s, rid);
+        const sq_noted *place = &s->known[find_place(s, tag_of(rid))];
 
-        found = s->known[at].num != 0;
+        found = place->num != 0;
         if (found)
-            *ret = s->known[at];
+            *ret = (sq_known){.rid = *rid,
+                              .num = place->num,
+                              .sure = place->sure,
+                              .waits = place->waits};
     }
     pthread_mutex_unlock(&s->known_mu);
     return found;
@@ -74,13 +79,14 @@ bool hf__sq_known_put(hf_store *s, const sq_known *entry)
     pthread_mutex_lock(&s->known_mu);
     if (s->known_cap * 3 >= 4 * (s->known_count + 1) ||
         resize_table(s, s->known_cap ? s->known_cap * 2 : 16)) {
-        sq_known *place = &s->known[find_place(s, &entry->rid)];
+        uint64_t tag = tag_of(&entry->rid);
+        sq_noted *place = &s->known[find_place(s, tag)];
 
         if (place->num == 0)
             s->known_count++;
         else if (place->waits)
             atomic_fetch_sub(&s->waiting, 1);
-        *place = *entry;
+        *place = (sq_noted){tag, entry->num, entry->sure, entry->waits};
         if (entry->waits)
             atomic_fetch_add(&s->waiting, 1);
         done = true;
@@ -102,7 +108,7 @@ static void close_gap(hf_store *s, size_t at)
         next = (next + 1) & mask;
         if (s->known[next].num == 0)
             break;
-        home = hash_of(&s->known[next].rid) & mask;
+        home = (size_t)s->known[next].tag & mask;
         if (((next - home) & mask) >= ((next - at) & mask)) {
             s->known[at] = s->known[next];
             at = next;
@@ -115,7 +121,7 @@ void hf__sq_known_drop(hf_store *s, const hf_id *rid)
 {
     pthread_mutex_lock(&s->known_mu);
     if (s->known_cap > 0) {
-        size_t at = find_place(s, rid);
+        size_t at = find_place(s, tag_of(rid));
 
         if (s->known[at].num != 0) {
             if (s->known[at].waits)

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -390,11 +391,50 @@ static void nothing_stays(void)
     hf_close(s);
 }
 
+/* Sessions that open after a death must not take the dead one's slot: its free
+ * byte is the evidence that others need. */
+static void evidence_stays(void)
+{
+    child c = start_child(hold_key);
+    hf_session *idle[5], *s;
+
+    await_word(&c);
+    kill_child(&c);
+    for (int i = 0; i < 5; i++)
+        idle[i] = open_store();
+    s = open_store();
+    take(s, "k", SOON_MS);
+    hf_close(s);
+    for (int i = 0; i < 5; i++)
+        hf_close(idle[i]);
+    reap_child(&c);
+}
+
+/* Commands that come and go one after the other leave a WAL that is short: the
+ * next one reads all of it. */
+static void wal_stays_short(void)
+{
+    char path[512];
+    struct stat st;
+
+    snprintf(path, sizeof path, "%s/a.db-wal", test_folder());
+    for (int i = 0; i < 60; i++) {
+        hf_session *s = open_store();
+        hf_error err;
+
+        EXPECT_OK(hf_release(take(s, "k", SOON_MS), &err), err);
+        hf_close(s);
+        EXPECT(stat(path, &st) == 0);
+        EXPECT(st.st_size < (off_t)100 * 1048);
+    }
+}
+
 static const test_case cases[] = {
     TEST(dead_holder),         TEST(dead_before_try),
     TEST(dead_waiters),        TEST(dead_after_handover),
     TEST(heir_keeps_the_lock), TEST(closed_descriptors),
     TEST(processes_fight),     TEST(nothing_stays),
+    TEST(evidence_stays),      TEST(wal_stays_short),
 };
 
 int main(int argc, char **argv)

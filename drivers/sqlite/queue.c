@@ -128,7 +128,7 @@ void hf__sq_due_note(sq_txn *t, const char *key, size_t len)
     t->due[t->due_len++] = (uint8_t)(len >> 8);
 }
 
-void hf__sq_wake_note(sq_txn *t, uint32_t word, const hf_id *rid, bool news)
+void hf__sq_wake_note(sq_txn *t, const sq_wake *wake)
 {
     if (t->rc)
         return;
@@ -145,7 +145,7 @@ void hf__sq_wake_note(sq_txn *t, uint32_t word, const hf_id *rid, bool news)
         t->wakes = more;
         t->wake_cap *= 2;
     }
-    t->wakes[t->wake_count++] = (sq_wake){word, news, *rid};
+    t->wakes[t->wake_count++] = *wake;
 }
 
 int64_t hf__sq_permits(sq_txn *t, const char *key, size_t len,
@@ -252,16 +252,23 @@ static void grant_seat(sq_txn *t, const char *key, size_t len,
 {
     uint64_t token = hf__sq_draw(t, seat->run ? seat->run : 1);
     sqlite3_stmt *stmt = hf__sq_stmt(t, SQL_GRANT);
+    sq_wake wake = {.word = seat->wake,
+                    .rid = seat->rid,
+                    .sid = seat->sid,
+                    .token = token,
+                    .until = seat->session_exp};
 
     if (!stmt)
         return;
+    if (t->wake_count == 0 && t->coming != seat->wake + 1)
+        hf__sq_letter_coming(t->s, seat->wake);
     hf__sq_bind_key(stmt, 1, key, len);
     sqlite3_bind_int64(stmt, 2, (int64_t)seat->num);
     sqlite3_bind_int64(stmt, 3, (int64_t)token);
     hf__sq_run(t, stmt);
     if (seat->mode == HF_PERMIT)
         hf__sq_permits_add(t, key, len, seat->num);
-    hf__sq_wake_note(t, seat->wake, &seat->rid, false);
+    hf__sq_wake_note(t, &wake);
 }
 
 /* Does anybody wait?  By the invariant the last entry tells. */
@@ -278,14 +285,42 @@ static bool some_wait(sq_txn *t, const char *key, size_t len)
     return waits;
 }
 
+/* The head of the queue, and the counter, in case a number is drawn for it. */
+static bool ask_head(sq_txn *t, const char *key, size_t len, sq_seat *ret)
+{
+    sqlite3_stmt *stmt = hf__sq_stmt(t, SQL_HEAD);
+
+    if (!stmt)
+        return false;
+    hf__sq_bind_key(stmt, 1, key, len);
+    sqlite3_bind_int64(stmt, 2, 0);
+    if (!hf__sq_row(t, stmt))
+        return false;
+    read_seat(stmt, ret);
+    if (!t->counted) {
+        t->counter = (uint64_t)sqlite3_column_int64(stmt, 18);
+        t->reserved = (uint64_t)sqlite3_column_int64(stmt, 19);
+        t->counted = true;
+    }
+    sqlite3_reset(stmt);
+    return true;
+}
+
+/* Where somebody waited the last time the head is looked at first: most often
+ * it waits, and then nothing else need be asked. */
 static void settle_queue(sq_txn *t, const char *key, size_t len)
 {
+    bool crowded = t->s->crowded;
     sq_seat first;
     uint64_t after = 0;
     hf_nsec end;
 
-    if (!some_wait(t, key, len) || !hf__sq_seat_next(t, key, len, 0, &first))
+    t->s->crowded = false;
+    if ((!crowded && !some_wait(t, key, len)) || !ask_head(t, key, len, &first))
         return;
+    if (crowded && first.granted && !some_wait(t, key, len))
+        return;
+    t->s->crowded = true;
     /* The usual case in one look: nobody holds, and the head wants it alone. */
     if (!first.granted && first.mode == HF_EXCLUSIVE &&
         hf__sq_seat_life(t, &first, &end) == SQ_LIVES) {

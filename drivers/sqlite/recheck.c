@@ -95,8 +95,31 @@ static void recheck_body(sq_txn *t)
     t->after = note_answers;
 }
 
-/* One place, woken because it was granted: its row says all, and one statement
- * is a transaction of its own. */
+/* One place, woken because it was granted, and there is a letter that says so.
+ * The run is what was asked for when it joined: a grant gives all of it. */
+static bool recheck_letter(hf_store *s, hf_op *op)
+{
+    hf_place *place = op->places[0];
+    sq_wake letter = {.rid = place->rid};
+    sq_txn t = {.s = s, .op = op};
+
+    op->sent = hfd_now();
+    if (place->own[0] == 0 || !hf__sq_letter_read(s, &op->sid, &letter) ||
+        letter.until <= op->sent)
+        return false;
+    op->remaining = letter.until - op->sent;
+    place->verdict = HF_GRANTED;
+    place->reason = 0;
+    place->num = place->own[0];
+    place->token = letter.token;
+    place->remaining = place->look_in = 0;
+    note_answers(&t);
+    hfd_finish(op, HF_APPLIED, 0);
+    return true;
+}
+
+/* The same without a letter: its row says all, and one statement is a
+ * transaction of its own. */
 static bool recheck_granted(hf_store *s, hf_op *op)
 {
     hf_place *place = op->places[0];
@@ -123,7 +146,8 @@ void hf__sq_recheck(hf_store *s, hf_op *op)
 
     for (size_t i = 0; i < op->place_count; i++)
         hf__sq_listen(s, op->places[i]);
-    if (op->place_count == 1 && recheck_granted(s, op))
+    if (op->place_count == 1 &&
+        (recheck_letter(s, op) || recheck_granted(s, op)))
         return;
     hf__sq_read_begin(&t, s, op);
     again = recheck_all(&t, false);

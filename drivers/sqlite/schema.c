@@ -304,6 +304,7 @@ static int put_right(hf_store *s, meta *m, hf_error *err)
                          s->path);
     if (s->network)
         return 0;
+    s->vacant = m->idle || floor >= 0;
     hf__sq_side_floor(s, (uint64_t)m->reserved);
     return hf__sq_side_adopt(s, m->id, err);
 }

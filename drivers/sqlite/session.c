@@ -88,6 +88,8 @@ void hf__sq_sweep(hf_store *s, hf_nsec deadline)
 
 static void after_attach(sq_txn *t)
 {
+    if (t->reached_commit)
+        atomic_store(&t->s->detached, false);
     if (t->rc)
         return;
     pthread_mutex_lock(&t->s->watch_mu);
@@ -120,7 +122,10 @@ void hf__sq_attach(sq_txn *t)
 {
     int64_t news;
 
-    hf__sq_sweep_all(t, true);
+    /* Courtesy to those who died; no need where nobody was a moment ago. */
+    if (!t->s->vacant)
+        hf__sq_sweep_all(t, true);
+    t->s->vacant = false; /* the next attach of this store is long after */
     t->watch_count = 0;
     insert_session(t);
     /* Attaching twice is a repeated request: the lease stays what it was. */
@@ -199,8 +204,10 @@ void hf__sq_renew(hf_store *s, hf_op *op)
 
 static void after_detach(sq_txn *t)
 {
-    if (!t->rc)
-        hf__sq_known_clear(t->s);
+    if (t->rc)
+        return;
+    hf__sq_known_clear(t->s);
+    atomic_store(&t->s->detached, true);
 }
 
 void hf__sq_detach(sq_txn *t)
@@ -273,6 +280,8 @@ void hf__sq_tell_news(hf_store *s)
         take_news(&t, &list);
         hf__sq_read_end(&t);
         hf__sq_txn_done(&t);
+        if (list.count > 0) /* before anything is said: see letter.c */
+            atomic_store(&s->had_news, true);
         for (size_t i = 0; i < list.count; i++)
             s->host.news(s->host.ctx, &list.item[i].rid, list.item[i].reason);
         /* Told twice is harmless: if this fails the next renewal tells it. */

@@ -30,7 +30,7 @@
 
 static const char side_magic[8] = "hfhold1";
 
-_Static_assert(sizeof(sq_slot) == 512, "a slot is 512 bytes");
+_Static_assert(sizeof(sq_slot) == 1024, "a slot is 1024 bytes");
 _Static_assert(offsetof(sq_map, slot) == 4096, "the header is 4096 bytes");
 
 static int lock_bytes(int fd, short type, int64_t at, int64_t len)
@@ -197,10 +197,34 @@ int hf__sq_side_adopt(hf_store *s, const uint8_t *db_id, hf_error *err)
     return 0;
 }
 
+/* Of the free slots, which one?  Those of the first page are tried before all
+ * others: its block is allocated and its page is warm, which a command that
+ * opens, locks and ends can feel.  But a slot whose last owner died in it is a
+ * piece of evidence: as long as its byte is free, everybody can prove the
+ * death.  So such a slot is left alone unless no session has a row at all, or
+ * the search, which begins elsewhere for each process, comes upon it. */
+static int take_slot(hf_store *s, uint32_t slot, hf_error *err)
+{
+    sq_slot *at = &s->map->slot[slot];
+    off_t begin = (off_t)(offsetof(sq_map, slot) + slot * sizeof *at);
+    int os;
+
+    os = at->used ? 0 : posix_fallocate(s->side_fd, begin, sizeof *at);
+    if (os != 0) {
+        errno = os;
+        return fail_side(s, "write", err);
+    }
+    at->used = SQ_SLOT_TAKEN;
+    s->slot = slot;
+    s->ring_tail = atomic_load(&at->head);
+    return 0;
+}
+
+#define NEAR 4 /* slots of the first page */
+
 int hf__sq_side_slot(hf_store *s, hf_error *err)
 {
-    /* Where the search begins differs by process, so that it is short. */
-    uint32_t from = (uint32_t)((uint64_t)s->self.pid * 2654435761u >> 8);
+    uint32_t pid = (uint32_t)s->self.pid, from = pid * 2654435761u >> 8;
 
     if (s->side_fd < 0)
         return 0;
@@ -209,25 +233,14 @@ int hf__sq_side_slot(hf_store *s, hf_error *err)
     if (atomic_load(&s->map->gate_serving) != atomic_load(&s->map->gate_next) &&
         hf__sq_side_idle(s))
         atomic_store(&s->map->gate_serving, atomic_load(&s->map->gate_next));
-    for (uint32_t i = 0; i < SQ_SLOTS; i++) {
-        uint32_t slot = (from + i) % SQ_SLOTS;
-        off_t at = (off_t)(offsetof(sq_map, slot) + slot * sizeof(sq_slot));
-        int os;
+    for (uint32_t i = 0; i < NEAR + SQ_SLOTS; i++) {
+        bool near = i < NEAR;
+        uint32_t slot = near ? (pid + i) % NEAR : (from + i) % SQ_SLOTS;
 
-        if (lock_bytes(s->side_fd, F_WRLCK, LOCK_SLOTS + slot, 1) != 0)
+        if (near && !s->vacant && s->map->slot[slot].used == SQ_SLOT_TAKEN)
             continue;
-        os = s->map->slot[slot].used
-                 ? 0
-                 : posix_fallocate(s->side_fd, at, sizeof(sq_slot));
-        if (os != 0) {
-            errno = os;
-            return fail_side(s, "write", err);
-        }
-        if (!s->map->slot[slot].used)
-            s->map->slot[slot].used = 1;
-        s->slot = slot;
-        s->ring_tail = atomic_load(&s->map->slot[slot].head);
-        return 0;
+        if (lock_bytes(s->side_fd, F_WRLCK, LOCK_SLOTS + slot, 1) == 0)
+            return take_slot(s, slot, err);
     }
     return hfd_error(err, HF_EUNAVAIL, "sqlite", 0,
                      "'%s' has %d sessions open already: close some, or use a "
@@ -250,6 +263,9 @@ bool hf__sq_side_mine(hf_store *s)
 
 void hf__sq_side_close(hf_store *s)
 {
+    if (s->map && s->side_fd >= 0 && s->detached &&
+        s->map->slot[s->slot].used == SQ_SLOT_TAKEN)
+        s->map->slot[s->slot].used = SQ_SLOT_CLEAN;
     if (s->map)
         munmap(s->map, s->map_len);
     s->map = NULL;
@@ -263,13 +279,18 @@ _Atomic uint32_t *hf__sq_word(hf_store *s, uint32_t index)
     return &s->map->slot[index / SQ_WORDS % SQ_SLOTS].word[index % SQ_WORDS];
 }
 
-uint32_t hf__sq_futex_wait(_Atomic uint32_t *word, uint32_t value, hf_nsec most)
+bool hf__sq_futex_sleep(_Atomic uint32_t *word, uint32_t value, hf_nsec most)
 {
     struct timespec ts = {(time_t)(most / 1000000000),
                           (long)(most % 1000000000)};
 
-    if (most > 0)
-        syscall(SYS_futex, word, FUTEX_WAIT, value, &ts, NULL, 0);
+    return most > 0 &&
+           syscall(SYS_futex, word, FUTEX_WAIT, value, &ts, NULL, 0) == 0;
+}
+
+uint32_t hf__sq_futex_wait(_Atomic uint32_t *word, uint32_t value, hf_nsec most)
+{
+    hf__sq_futex_sleep(word, value, most);
     return atomic_load(word);
 }
 
@@ -301,6 +322,8 @@ void hf__sq_ring(hf_store *s, const sq_wake *wake)
 {
     if (s->network)
         return;
+    if (wake->token != 0)
+        hf__sq_letter_write(s, wake);
     if (wake->word % SQ_WORDS == 0)
         write_ring(&s->map->slot[wake->word / SQ_WORDS % SQ_SLOTS], wake);
     hf__sq_futex_bump(hf__sq_word(s, wake->word));

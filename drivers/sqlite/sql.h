@@ -10,10 +10,11 @@
 
 /* The shape of a statement is SQL's. */
 /* clang-format off */
-#define SQ_SEAT_COLUMNS                                                        \
+#define SQ_SEAT_SELECT                                                         \
     "SELECT e.num, e.rid, e.sid, e.mode, e.places, e.run, e.wake, e.granted,"  \
     " e.closed, e.exp_ns, e.broken_until, s.exp_ns, s.ttl_ns, s.pid, s.pidns," \
-    " s.start, s.slot, e.token FROM hf_entry e "
+    " s.start, s.slot, e.token"
+#define SQ_SEAT_COLUMNS SQ_SEAT_SELECT " FROM hf_entry e "
 #define SQ_WITH_SESSION "LEFT JOIN hf_session s ON s.sid = e.sid "
 
 #define SQ_STATEMENTS(X)                                                       \
@@ -77,6 +78,10 @@
     /* Queues. */                                                              \
     X(NEXT, SQ_SEAT_COLUMNS SQ_WITH_SESSION                                    \
       "WHERE e.key = ?1 AND e.num > ?2 ORDER BY e.num LIMIT 1")                \
+    /* The same from the head, with the counter: for who may be granted. */    \
+    X(HEAD, SQ_SEAT_SELECT ", c.token, c.exp_ns FROM hf_entry c, hf_entry e "  \
+      SQ_WITH_SESSION "WHERE c.key = x'' AND c.num = 0 AND e.key = ?1"         \
+      " AND e.num > ?2 ORDER BY e.num LIMIT 1")                                \
     X(BEFORE, SQ_SEAT_COLUMNS SQ_WITH_SESSION                                  \
       "WHERE e.key = ?1 AND e.num < ?2 ORDER BY e.num DESC LIMIT 1")           \
     X(FIRST_WAITS, SQ_SEAT_COLUMNS SQ_WITH_SESSION                             \

@@ -49,7 +49,7 @@ static void free_store(hf_store *s)
 {
     hf__sq_bell_stop(s);
     hf__sq_conn_close(&s->reader, false);
-    hf__sq_conn_close(&s->writer, true);
+    hf__sq_conn_close(&s->writer, !s->network && hf__sq_side_idle(s));
     hf__sq_watch_close(s);
     hf__sq_side_close(s);
     hf__sq_known_clear(s);
@@ -66,6 +66,7 @@ static hf_store *new_store(const hf_host *host)
     if (!s)
         return NULL;
     s->host = *host;
+    s->detached = true;
     s->side_fd = s->epoll_fd = s->bell_fd = s->timer_fd = -1;
     pthread_mutex_init(&s->reader_mu, NULL);
     pthread_mutex_init(&s->known_mu, NULL);
@@ -171,15 +172,10 @@ static void sqlite_dispatch(hf_store *s)
 
 static void sqlite_park(hf_store *s, const hf_place *place, hf_nsec until)
 {
-    uint32_t seen = (uint32_t)place->own[1];
     uint32_t word = (uint32_t)(place->own[1] >> 32) % SQ_WORDS;
-    _Atomic uint32_t *at = hf__sq_word(s, s->slot * SQ_WORDS + word);
-    hf_nsec left;
 
-    /* The kernel measures this sleep by a clock that stands still over a
-     * suspend; a second at a time keeps the difference small. */
-    while (atomic_load(at) == seen && (left = until - hfd_now()) > 0)
-        hf__sq_futex_wait(at, seen, left < HF_MS(1000) ? left : HF_MS(1000));
+    hf__sq_letter_await(s, s->slot * SQ_WORDS + word, (uint32_t)place->own[1],
+                        until);
 }
 
 static void sqlite_unpark(hf_store *s, const hf_place *place)

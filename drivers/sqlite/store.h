@@ -26,6 +26,8 @@
 #define SQ_SLOTS 4096    /* sessions of one file */
 #define SQ_WORDS 16      /* futex words of a slot; the first is its bell */
 #define SQ_RING 16       /* rids that a bell can name before it says "all" */
+#define SQ_LETTERS 12    /* grants that a slot can hold, one by one */
+#define SQ_HEIRS 8       /* successors that it can name */
 #define SQ_GATE_BELLS 64
 #define SQ_GATE_LEFT 512 /* given up tickets that the gate can remember */
 #define SQ_NEWS (UINT64_C(1) << 63) /* in a ring's seq: read your news */
@@ -37,12 +39,23 @@ typedef struct sq_ring_entry {
     _Atomic uint64_t rid[2];
 } sq_ring_entry;
 
+typedef struct sq_letter { /* "you hold": a grant, for the woken (letter.c) */
+    _Atomic uint64_t check, rid[2], token, until;
+} sq_letter;
+
+enum {
+    SQ_SLOT_CLEAN = 1, /* its last owner has left no row behind */
+    SQ_SLOT_TAKEN = 2
+};
+
 typedef struct sq_slot {
     _Atomic uint32_t word[SQ_WORDS];
     _Atomic uint64_t head;
-    uint64_t used; /* the slot has blocks on the disk */
-    uint64_t spare[6];
+    uint64_t used;                 /* 0: has no block on the disk */
+    _Atomic uint8_t cpu[SQ_WORDS]; /* 1 + where each word's sleeper ran last */
+    _Atomic uint64_t heir[SQ_HEIRS]; /* half: of which rid; half: 1 + word */
     sq_ring_entry ring[SQ_RING];
+    sq_letter letter[SQ_LETTERS];
 } sq_slot;
 
 typedef struct sq_map {
@@ -90,10 +103,11 @@ typedef struct sq_conn {
 
 typedef struct sq_watched sq_watched; /* watch.c */
 
-#define SQ_NUM (UINT64_MAX >> 2) /* the bits of a number */
-typedef struct sq_known {        /* one entry of ours (known.c) */
+#define SQ_NUM (UINT64_MAX >> 2)  /* the bits of a number */
+typedef struct sq_noted sq_noted; /* known.c */
+typedef struct sq_known {         /* one entry of ours */
     hf_id rid;
-    uint64_t num : 62;  /* 0: the place is free */
+    uint64_t num : 62;
     uint64_t sure : 1;  /* the join that made it was answered */
     uint64_t waits : 1; /* was so when it was last looked at */
 } sq_known;
@@ -111,6 +125,7 @@ struct hf_store {
     _Atomic uint32_t writer_mu; /* a lock with a deadline (gate.c) */
     _Atomic uint32_t writer_sleepers;
     sq_conn writer;
+    bool crowded; /* somebody waited, when last we left (queue.c) */
     pthread_mutex_t reader_mu;
     sq_conn reader; /* opened when first needed */
 
@@ -120,9 +135,12 @@ struct hf_store {
     sq_map *map;
     size_t map_len;
     uint32_t slot;
+    bool vacant;           /* no session had a row when it was opened */
+    _Atomic bool detached; /* none of this store has one */
+    _Atomic bool had_news; /* an entry of ours was broken: ask the tables */
 
     pthread_mutex_t known_mu;
-    sq_known *known;
+    sq_noted *known;
     size_t known_cap, known_count;
     bool known_gap;         /* there was no memory to note one */
     _Atomic size_t waiting; /* of them */
@@ -140,12 +158,21 @@ struct hf_store {
     hf_id sid; /* the last that attached; under watch_mu */
 };
 
+typedef struct sq_heir { /* the entry that one stands right behind */
+    hf_id rid;
+    int64_t slot;
+    bool known;
+} sq_heir;
+
 /* ---- Transactions (txn.c) ------------------------------------------------ */
 
 typedef struct sq_wake {
     uint32_t word; /* slot * SQ_WORDS + word */
     bool news;
     hf_id rid;
+    hf_id sid;      /* of a grant: whose, */
+    uint64_t token; /* with which number, */
+    hf_nsec until;  /* and how long its session surely lives */
 } sq_wake;
 
 typedef struct sq_txn {
@@ -163,6 +190,8 @@ typedef struct sq_txn {
     size_t due_len, due_cap;
     sq_wake few[8], *wakes;
     size_t wake_count, wake_cap;
+    uint32_t coming;   /* 1 + the word that was told so */
+    sq_heir ahead;     /* of a join that waits */
     hf_nsec end;       /* earliest end of those who hold what I wait for */
     sq_proc watch[32]; /* whose death would matter to who waits now */
     size_t watch_count;
@@ -198,7 +227,7 @@ uint64_t hf__sq_draw(sq_txn *t, uint32_t run);
 /* ---- Connections and schema ---------------------------------------------- */
 
 int hf__sq_conn_open(hf_store *s, sq_conn *c, hf_error *err);
-void hf__sq_conn_close(sq_conn *c, bool tidy);
+void hf__sq_conn_close(sq_conn *c, bool last);
 int hf__sq_exec(sq_conn *c, const char *sql);
 /* Fill err with what SQLite said; the HF_ code. */
 int hf__sq_conn_error(const hf_store *s, const sq_conn *c, int rc,
@@ -229,12 +258,25 @@ void hf__sq_side_close(hf_store *s);
 /* Is the byte of this slot taken, by whomever but us? */
 bool hf__sq_slot_locked(const hf_store *s, int64_t slot);
 
+/* Sleep while it is `value`: was it woken?  The other: its value afterwards. */
+bool hf__sq_futex_sleep(_Atomic uint32_t *word, uint32_t value, hf_nsec most);
 uint32_t hf__sq_futex_wait(_Atomic uint32_t *word, uint32_t value,
                            hf_nsec most);
 void hf__sq_futex_wake_one(_Atomic uint32_t *word);
 void hf__sq_futex_bump(_Atomic uint32_t *word);
 _Atomic uint32_t *hf__sq_word(hf_store *s, uint32_t index);
 void hf__sq_ring(hf_store *s, const sq_wake *wake);
+
+/* Grants told through the side file (letter.c). */
+void hf__sq_letter_write(hf_store *s, const sq_wake *wake);
+bool hf__sq_letter_read(const hf_store *s, const hf_id *sid, sq_wake *io);
+/* Wake who may be granted soon.  Name me as the heir of an entry of another
+ * slot; wake the heir of mine: 0, or 1 + its word. */
+void hf__sq_letter_coming(hf_store *s, uint32_t word);
+void hf__sq_heir_write(hf_store *s, const sq_heir *heir, uint32_t word);
+uint32_t hf__sq_heir_wake(hf_store *s, const hf_place *place);
+void hf__sq_letter_await(hf_store *s, uint32_t word, uint32_t seen,
+                         hf_nsec until);
 
 /* writer_mu and the gate: false when the deadline passed first. */
 bool hf__sq_writer_lock(hf_store *s, hf_nsec deadline);
@@ -298,7 +340,7 @@ void hf__sq_due_note(sq_txn *t, const char *key, size_t len);
 int64_t hf__sq_permits(sq_txn *t, const char *key, size_t len,
                        uint64_t *ret_upto);
 void hf__sq_permits_add(sq_txn *t, const char *key, size_t len, uint64_t num);
-void hf__sq_wake_note(sq_txn *t, uint32_t word, const hf_id *rid, bool news);
+void hf__sq_wake_note(sq_txn *t, const sq_wake *wake);
 
 /* ---- The operations ------------------------------------------------------ */
 

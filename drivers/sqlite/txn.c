@@ -1,9 +1,9 @@
 /* txn.c - one transaction: its turn, its clock, its numbers, its end.
  *
- * A write goes: writer_mu, gate, clock, BEGIN IMMEDIATE, the body, COMMIT, both
- * opened again, then those who were granted are rung, then the operation is
- * finished.  The clock is read before BEGIN: a process that is paused in
- * between has an old time, which evicts less and leases shorter.
+ * A write goes: writer_mu, gate, clock, BEGIN IMMEDIATE, the body, COMMIT, then
+ * those who were granted are rung, gate and writer_mu are given back, and the
+ * operation is finished.  The clock is read before BEGIN: a process that is
+ * paused in between has an old time, which evicts less and leases shorter.
  *
  * Tokens never go back, also not over a power cut that loses the last commits:
  * numbers up to `reserved` are handed out by fast commits, and `reserved` is
@@ -180,6 +180,7 @@ static void try_write(sq_txn *t, void (*body)(sq_txn *t))
     t->due_len = t->wake_count = t->watch_count = 0;
     t->end = 0;
     t->after = NULL;
+    t->ahead.known = false;
     t->op->sent = hfd_now();
     t->now = t->s->network ? hf__sq_clock(t->s) : t->op->sent;
     begin_txn(t, SQL_BEGIN_WRITE);
@@ -199,13 +200,17 @@ static void try_write(sq_txn *t, void (*body)(sq_txn *t))
 }
 
 #define TIDY_AT 1000
+#define TIDY_NOW (4 * TIDY_AT)
 
-/* Write the WAL back once it is long, outside the gate: others go on. */
-static void tidy_wal(hf_store *s, sq_conn *c)
+/* Write the WAL back once it is long, outside the gate: others go on.  If they
+ * go on all the time its end is never reached and it never begins anew; so a
+ * very long one is written back inside, where nobody else writes. */
+static void tidy_wal(hf_store *s, sq_conn *c, bool inside)
 {
     if (c->frames < TIDY_AT)
         c->tidy_at = TIDY_AT; /* it began anew */
-    if (s->network || c->frames < c->tidy_at)
+    if (s->network || c->frames < c->tidy_at ||
+        inside != (c->frames >= TIDY_NOW))
         return;
     c->tidy_at = c->frames + TIDY_AT;
     c->deadline = 0; /* whoever reads now delays it to the next time */
@@ -223,15 +228,20 @@ void hf__sq_finish_failed(sq_txn *t)
     hfd_finish(op, unknown ? HF_UNKNOWN : HF_NOT_APPLIED, op->error.code);
 }
 
-void hf__sq_txn_done(sq_txn *t)
+static void ring_all(sq_txn *t)
 {
     for (size_t i = 0; i < t->wake_count; i++)
         hf__sq_ring(t->s, &t->wakes[i]);
+    t->wake_count = 0;
+}
+
+void hf__sq_txn_done(sq_txn *t)
+{
+    ring_all(t);
     if (t->wakes != t->few)
         hfd_free(t->wakes);
     hfd_free(t->due);
     t->wakes = t->few;
-    t->wake_count = 0;
     t->due = NULL;
 }
 
@@ -262,6 +272,8 @@ void hf__sq_write(hf_store *s, hf_op *op, void (*body)(sq_txn *t))
         hfd_finish(op, HF_NOT_APPLIED, HF_EUNAVAIL);
         return;
     }
+    if (op->kind == HF_OP_LEAVE)
+        t.coming = hf__sq_heir_wake(s, op->place);
     for (int tries = 0; tries < 8; tries++) {
         try_write(&t, body);
         if (!t.short_of_numbers)
@@ -270,13 +282,17 @@ void hf__sq_write(hf_store *s, hf_op *op, void (*body)(sq_txn *t))
         if (t.rc)
             break;
     }
-    hf__sq_gate_leave(s, ticket);
-    tidy_wal(s, &s->writer);
-    if (t.rc)
-        hf__sq_conn_error(s, t.c, t.rc, &op->error);
-    hf__sq_writer_unlock(s);
     if (t.rc)
         t.wake_count = 0;
+    ring_all(&t);
+    if (t.rc)
+        hf__sq_conn_error(s, t.c, t.rc, &op->error);
+    else
+        tidy_wal(s, t.c, true);
+    hf__sq_gate_leave(s, ticket);
+    if (!t.rc)
+        tidy_wal(s, t.c, false);
+    hf__sq_writer_unlock(s);
     if (t.after)
         t.after(&t);
     hf__sq_txn_done(&t);
