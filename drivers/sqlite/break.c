@@ -35,12 +35,16 @@ static void mark_seat(sq_txn *t, const sq_seat *seat)
     const hf_op *op = t->op;
     sqlite3_stmt *stmt = hf__sq_stmt(t, SQL_BREAK);
     hf_nsec grace = seat->has_session ? seat->session_ttl : op->ttl;
+    hf_nsec until = t->now + (grace > 0 ? grace : HF_MS(30000));
 
     if (!stmt || seat->broken_until > 0)
         return;
+    /* Its owner may believe in a fixed lease to the end of it. */
+    if (seat->exp > until)
+        until = seat->exp;
     hf__sq_bind_key(stmt, 1, op->text, op->text_len);
     sqlite3_bind_int64(stmt, 2, (int64_t)seat->num);
-    sqlite3_bind_int64(stmt, 3, t->now + (grace > 0 ? grace : HF_MS(30000)));
+    sqlite3_bind_int64(stmt, 3, until);
     hf__sq_run(t, stmt);
     put_news(t, seat);
 }

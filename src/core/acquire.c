@@ -36,7 +36,7 @@ static void join_failed(hf__req *req, const hf_op *op)
         return;
     }
     if (op->outcome == HF_UNKNOWN)
-        entry->unsure = entry->stray = true;
+        entry->stray = true;
     if (retry && !req->stop && now < req->give_up && now < req->deadline) {
         hf_nsec pause = HF_MS(50) << (req->failures < 3 ? req->failures : 3);
 
@@ -168,12 +168,14 @@ void hf__req_verdict(hf__entry *entry, const hf_place *fresh, bool from_push)
             hf__session_lost(s, HF_EEXPIRED);
             break;
         }
+        if (fresh->reason == HF_EFORCED) {
+            /* Broken before it was ours; the store may still have it. */
+            hf__req_finish(req, HF_EFORCED, NULL);
+            break;
+        }
         if (!entry->stray)
             hf__entry_gone(entry);
-        if (fresh->reason == HF_EFORCED)
-            hf__req_finish(req, HF_EFORCED, NULL);
-        else
-            hf__req_rejoin(req);
+        hf__req_rejoin(req);
         break;
     default:
         entry->place.look_in = fresh->look_in;
@@ -226,12 +228,10 @@ void hf__join_landed(hf__req *req, hf_op *op)
         hf__req_rejoin(req);
         return;
     }
-    if (op->outcome == HF_APPLIED) {
-        entry->unsure = false;
+    if (op->outcome == HF_APPLIED)
         join_applied(req, op);
-    } else {
+    else
         join_failed(req, op);
-    }
 }
 
 /* Fill the join of req into op; false: no memory, and req is finished. */

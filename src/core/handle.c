@@ -53,8 +53,9 @@ static slot *find_slot(uint64_t id, hf__handle_kind kind)
 void hf__handle_reset(uint64_t mark)
 {
     pthread_mutex_init(&table_mu, NULL);
-    /* A child's copies of the parent's chunks are left alone. */
-    for (uint32_t i = 0; i < CHUNKS; i++)
+    /* A child's copies of the parent's chunks are left alone.  They were made
+     * in order: what was never used is not touched. */
+    for (uint32_t i = 0; i < CHUNKS && chunks[i]; i++)
         chunks[i] = NULL;
     slot_used = first_free = last_free = 0;
     table_mark = mark;

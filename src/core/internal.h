@@ -128,15 +128,15 @@ struct hf__req {
     hf_nsec give_up; /* stop retrying an unreachable store */
     hf_nsec deadline, retry_at;
     hf__timer timer;
-    unsigned failures;
-    hf_op_kind kind;      /* JOIN, LEAVE, RENEW or PUBLISH */
+    uint16_t failures;
+    bool parked;     /* asleep in the driver */
+    hf_op_kind kind; /* JOIN, LEAVE, RENEW or PUBLISH */
+    int cancel_dup;  /* what the keeper watches; -1: none */
+    int code;
     pthread_cond_t *cond; /* the caller's; NULL: collected */
-    bool parked;          /* asleep in the driver */
     hf__entry *to_leave;  /* for its thread to leave before it returns */
-    int cancel_dup;       /* what the keeper watches; -1: none */
     uint64_t hold_id;     /* the hold it made or was about */
     void *user;
-    int code;
     hf_error *error; /* detail; NULL: the code's own text */
     hf__result result;
 };
@@ -160,10 +160,10 @@ struct hf__entry {
     unsigned refs;
     hf__entry_state state;
     bool in_rids;
-    bool unsure;     /* a join was sent, nobody knows whether it arrived */
-    bool stray;      /* some attempt had no answer, and may arrive yet */
-    bool pushed;     /* news came while its join was under way: look at once */
-    bool listed;     /* in the lists of key and session */
+    bool stray;  /* some attempt had no answer, and may arrive yet */
+    bool pushed; /* news came while its join was under way: look at once */
+    bool listed; /* in the lists of key and session */
+    uint16_t value_len;
     hf_nsec look_at; /* while it waits: look then; HF_NEVER: under way */
     uint64_t gen;    /* of the session it was joined in */
     hf__req *req;    /* whom it serves while it is not granted */
@@ -172,6 +172,7 @@ struct hf__entry {
     int reason;
     uint64_t owner, token;
     uint32_t spare;       /* numbers left for local hand-overs */
+    int fd;               /* that tells the loss; -1: not asked for */
     hf_nsec own_deadline; /* of a fixed lease; HF_NEVER: none */
     hf_nsec sure_at;      /* when what set it was sent */
     hf_nsec cap;          /* at_most_ms; HF_NEVER: none */
@@ -179,9 +180,7 @@ struct hf__entry {
     hf__timer timer; /* own deadline, cap, or the next try to leave */
     hf__node holds;
     unsigned hold_count, leave_tries;
-    int fd;
     void *value;
-    size_t value_len;
 };
 
 struct hf__hold {

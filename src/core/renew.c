@@ -126,7 +126,7 @@ static int end_publish(hf__entry *entry, const hf_op *op, hf_error *err)
     if (code == 0) {
         hfd_free(entry->value);
         entry->value = (void *)(uintptr_t)op->value;
-        entry->value_len = op->value_len;
+        entry->value_len = (uint16_t)op->value_len;
     } else {
         hfd_free((void *)(uintptr_t)op->value);
     }
