@@ -41,6 +41,7 @@ need_check()
 {
     need_build
     need ninja-build ninja
+    need make make
     need gcc gcc
     need g++ g++
     need python3 python3
