@@ -1,7 +1,8 @@
 /* log.c - one hook, four levels.
  *
  * The library never prints: it tells the hook, or nobody.  Lines are cut at
- * 400 bytes and made on the stack, so that logging a loss needs no memory. */
+ * 400 bytes and made on the stack, so that logging a loss needs no memory; they
+ * are one line each, whatever bytes a key has. */
 #include "base/log.h"
 
 #include <stdarg.h>
@@ -32,6 +33,10 @@ void hfd_log(hf_log_level level, const char *format, ...)
         va_start(args, format);
         vsnprintf(line, sizeof line, format, args);
         va_end(args);
+        for (char *at = line; *at; at++) {
+            if ((unsigned char)*at < 0x20 || *at == 0x7f)
+                *at = '?'; /* keys are the caller's bytes */
+        }
         log_fn(level, line, log_user);
     }
 }
