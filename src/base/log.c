@@ -3,10 +3,10 @@
  * The library never prints: it tells the hook, or nobody.  Lines are cut at
  * 400 bytes and made on the stack, so that logging a loss needs no memory; they
  * are one line each, whatever bytes a key has. */
-#include "base/log.h"
-
 #include <stdarg.h>
 #include <stdio.h>
+
+#include <holdfast/driver.h>
 
 static hf_log_fn *log_fn;
 static void *log_user;
@@ -19,14 +19,9 @@ void hf_set_log(hf_log_fn *fn, void *user, hf_log_level most)
     log_fn = fn;
 }
 
-bool hf__log_heard(hf_log_level level)
-{
-    return log_fn && level <= log_most;
-}
-
 void hfd_log(hf_log_level level, const char *format, ...)
 {
-    if (hf__log_heard(level)) {
+    if (log_fn && level <= log_most) {
         char line[400];
         va_list args;
 

@@ -57,8 +57,7 @@ void hf__crew_init(hf__crew *crew, unsigned most);
 void hf__crew_give(hf__crew *crew, hf__job *job);
 /* Have one thread ready, so that give never runs a job here. */
 int hf__crew_ready(hf__crew *crew);
-void hf__crew_stop(hf__crew *crew);    /* runs what was given, joins */
-bool hf__crew_is_mine(hf__crew *crew); /* is this one of its threads? */
+void hf__crew_stop(hf__crew *crew); /* runs what was given, joins */
 /* A thread with all signals blocked. */
 int hf__thread_start(pthread_t *ret, void *(*run)(void *), void *arg);
 
@@ -409,9 +408,6 @@ void hf__req_wake(hf__req *req);
 void hf__req_granted(hf__req *req, hf__entry *entry, hf_nsec now);
 /* Its turn came or its pause ended: wake its thread or send a flight. */
 void hf__req_advance(hf__req *req);
-/* Give up an entry that a request had: by its thread before it returns, or by
- * a flight. */
-void hf__req_leave(hf__req *req, hf__entry *entry);
 /* End the wait: the line or the queue is left. */
 void hf__req_stop(hf__req *req, int code);
 /* Its entry is of no use any more: forgotten, or left if the store may still

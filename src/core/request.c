@@ -258,6 +258,20 @@ void hf__req_back_in_line(hf__req *req)
     key->line_count++;
 }
 
+/* Give up an entry that a request had: by its thread before it returns, or by
+ * a flight. */
+static void leave_entry(hf__req *req, hf__entry *entry)
+{
+    entry->req = NULL;
+    if (req->cond && !req->to_leave) {
+        hf__leave_begin(entry);
+        hf__entry_ref(entry);
+        req->to_leave = entry;
+    } else {
+        hf__leave_later(entry);
+    }
+}
+
 void hf__req_drop_entry(hf__req *req)
 {
     hf__entry *entry = req->entry;
@@ -271,7 +285,7 @@ void hf__req_drop_entry(hf__req *req)
     if (entry->gen == entry->s->gen &&
         ((entry->state == HF_ENTRY_WAITING && !HF_MUTANT(CANCEL_STAYS)) ||
          (entry->stray && entry->state == HF_ENTRY_JOINING)))
-        hf__req_leave(req, entry);
+        leave_entry(req, entry);
     else if (entry->state < HF_ENTRY_GRANTED)
         hf__entry_gone(entry);
     hf__entry_unref(entry);
@@ -304,20 +318,6 @@ void hf__req_rejoin(hf__req *req)
     hf__req_requeue(req);
     hf__line_pump(s, key);
     hf__key_put(s, key);
-}
-
-/* Give up an entry that a request had: by its thread before it returns, or by
- * a flight. */
-void hf__req_leave(hf__req *req, hf__entry *entry)
-{
-    entry->req = NULL;
-    if (req->cond && !req->to_leave) {
-        hf__leave_begin(entry);
-        hf__entry_ref(entry);
-        req->to_leave = entry;
-    } else {
-        hf__leave_later(entry);
-    }
 }
 
 void hf__req_stop(hf__req *req, int code)

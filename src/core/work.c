@@ -89,17 +89,6 @@ int hf__crew_ready(hf__crew *crew)
     return code ? HF_ENOMEM : 0;
 }
 
-bool hf__crew_is_mine(hf__crew *crew)
-{
-    bool mine = false;
-
-    pthread_mutex_lock(&crew->mu);
-    for (unsigned i = 0; i < crew->count; i++)
-        mine = mine || pthread_equal(crew->threads[i], pthread_self());
-    pthread_mutex_unlock(&crew->mu);
-    return mine;
-}
-
 void hf__crew_stop(hf__crew *crew)
 {
     pthread_mutex_lock(&crew->mu);
