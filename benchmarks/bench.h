@@ -27,7 +27,9 @@ struct bench {
 
 typedef void scenario_fn(const struct bench *b);
 scenario_fn bench_pair, bench_threads, bench_keys, bench_handover,
-    bench_contended, bench_command, bench_many, bench_crash;
+    bench_contended, bench_command, bench_many, bench_crash, bench_redis_pair,
+    bench_redis_threads, bench_redis_handover, bench_redis_contended,
+    bench_redis_waiters, bench_redis_many;
 
 /* ---- Rows ------------------------------------------------------------ */
 
@@ -61,6 +63,11 @@ bool row_missed(void);
 void bench_die(const char *format, ...)
     __attribute__((format(printf, 1, 2), noreturn));
 
+/* End this scenario: what it needs is not on this machine. */
+void bench_skip(const char *format, ...)
+    __attribute__((format(printf, 1, 2), noreturn));
+#define SKIPPED 77 /* its status */
+
 int64_t now_ns(void); /* CLOCK_MONOTONIC: the same in every process */
 void sleep_us(int64_t us);
 
@@ -73,8 +80,8 @@ static inline double median(double *v, size_t n)
 
 /* Bind the calling thread and what it starts later to the i-th core that this
  * process may use (counted round), or back to all of them. */
+#define ALL_CORES (-1)
 void pin_to(int i);
-void pin_to_all(void);
 int core_count(void);
 
 /* fork() whose child dies with its parent; 0 in the child. */
@@ -96,14 +103,15 @@ void remove_folder(const char *dir);
 
 struct side {
     const char *name;
-    /* Once a process, then once a thread. */
-    void *(*open_process)(const char *dir);
+    /* Once a process, then once a thread.  `where` is a folder, or the URL of
+     * a server. */
+    void *(*open_process)(const char *where);
     void *(*open_thread)(void *process, int worker);
     void (*lock)(void *thread, const char *key);
     void (*unlock)(void *thread, const char *key);
 };
 
-extern const struct side side_holdfast; /* sqlite: in `dir` */
+extern const struct side side_holdfast; /* sqlite: in a folder, or a URL */
 extern const struct side floor_wal;     /* two transactions, never waits */
 extern const struct side floor_flock;   /* flock(2), a file a key */
 extern const struct side floor_poll;    /* floor_wal, tried each 100 ms */
@@ -111,7 +119,44 @@ extern const struct side floor_poll;    /* floor_wal, tried each 100 ms */
 /* floor_wal's acquisition for those who know what to do when it is taken. */
 bool floor_wal_try(void *thread, const char *key);
 
-/* The URL of the store that side_holdfast uses in dir. */
-void holdfast_url(char *ret, size_t cap, const char *dir);
+/* The URL of the store that side_holdfast uses there. */
+void holdfast_url(char *ret, size_t cap, const char *where);
+
+/* ---- Measures that are the same on every store ----------------------- */
+
+struct pair_sample {
+    double p50_us, p99_us, per_second;
+};
+
+/* `pairs` (at most 20 000) locks and releases of one thread (pair.c). */
+struct pair_sample measure_pairs(const struct side *side, void *thread,
+                                 int pairs);
+
+/* Sixteen threads of a new process on keys of their own: pairs a second.
+ * *ret_pairs: all that were done, those to warm up too. */
+double measure_crew(const struct side *side, const char *where, int core,
+                    double seconds, double *ret_pairs);
+
+/* Two processes that take one key in turn (handover.c). */
+struct turns {
+    const struct side *side[2]; /* in turn, round by round */
+    const char *where;
+    int core[2]; /* of the two processes */
+    int rounds, turns;
+    int hold_us, jitter_us;
+};
+#define MAX_TURN_ROUNDS 10
+#define MAX_TURNS 300
+/* The medians of the rounds' medians, by side, in microseconds. */
+void measure_turns(const struct turns *t, double ret_p50_us[2]);
+
+/* Two processes of four threads on one key (contended.c). */
+struct contest {
+    double grants, handovers; /* a second */
+    double fairness, longest_ms;
+    long overlaps;
+};
+struct contest measure_contest(const struct side *side, const char *where,
+                               const int core[2], double seconds);
 
 #endif

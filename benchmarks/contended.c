@@ -62,13 +62,12 @@ static void *compete(void *arg)
 }
 
 static void compete_in_process(struct board *board, const struct side *side,
-                               const char *dir, int process)
+                               const char *where, int process)
 {
     struct worker w[THREADS];
     void *opened;
 
-    pin_to(process);
-    opened = side->open_process(dir);
+    opened = side->open_process(where);
     for (int i = 0; i < THREADS; i++) {
         w[i] = (struct worker){.board = board,
                                .side = side,
@@ -82,7 +81,7 @@ static void compete_in_process(struct board *board, const struct side *side,
 }
 
 /* The workers' logs in one piece. */
-static struct verdict judge(const struct board *board)
+static struct contest judge(const struct board *board, double seconds)
 {
     size_t all = 0, n = 0;
     struct verdict v;
@@ -97,15 +96,19 @@ static struct verdict judge(const struct board *board)
         memcpy(&log[n], board->grant[w], board->count[w] * sizeof *log);
     v = judge_grants(log, all, WORKERS);
     free(log);
-    return v;
+    return (struct contest){.grants = (double)all / seconds,
+                            .handovers = (double)v.handovers / seconds,
+                            .fairness = v.fairness,
+                            .longest_ms = v.longest_ms,
+                            .overlaps = v.overlaps};
 }
 
-static struct verdict run_round(const struct side *side, const char *dir,
-                                double seconds)
+struct contest measure_contest(const struct side *side, const char *where,
+                               const int core[2], double seconds)
 {
     struct board *board = shared_memory(sizeof *board);
     pthread_barrierattr_t attr;
-    struct verdict v;
+    struct contest c;
     pid_t pid[PROCESSES];
 
     pthread_barrierattr_init(&attr);
@@ -113,7 +116,8 @@ static struct verdict run_round(const struct side *side, const char *dir,
     pthread_barrier_init(&board->gate, &attr, WORKERS + 1);
     for (int p = 0; p < PROCESSES; p++)
         if ((pid[p] = fork_bound()) == 0) {
-            compete_in_process(board, side, dir, p);
+            pin_to(core[p]);
+            compete_in_process(board, side, where, p);
             _exit(0);
         }
     pthread_barrier_wait(&board->gate);
@@ -121,9 +125,9 @@ static struct verdict run_round(const struct side *side, const char *dir,
     pthread_barrier_wait(&board->gate);
     for (int p = 0; p < PROCESSES; p++)
         wait_done(pid[p]);
-    v = judge(board);
+    c = judge(board, seconds);
     unshare_memory(board, sizeof *board);
-    return v;
+    return c;
 }
 
 void bench_contended(const struct bench *b)
@@ -131,6 +135,7 @@ void bench_contended(const struct bench *b)
     const struct side *side[2] = {&side_holdfast, &floor_poll};
     /* The poller hands over so seldom that it needs the longer look. */
     const double seconds[2] = {1, b->quick ? 3 : 5};
+    const int core[2] = {0, 1};
     const int rounds = b->quick ? 1 : MAX_ROUNDS;
     double rate[2][MAX_ROUNDS], fair[2][MAX_ROUNDS], longest[2] = {0, 0};
     long overlaps[2] = {0, 0};
@@ -138,13 +143,14 @@ void bench_contended(const struct bench *b)
 
     for (int r = 0; r < rounds; r++)
         for (int k = 0; k < 2; k++) {
-            struct verdict v = run_round(side[k], b->dir, seconds[k]);
+            struct contest c =
+                measure_contest(side[k], b->dir, core, seconds[k]);
 
-            rate[k][r] = (double)v.handovers / seconds[k];
-            fair[k][r] = v.fairness;
-            overlaps[k] += v.overlaps;
-            if (v.longest_ms > longest[k])
-                longest[k] = v.longest_ms;
+            rate[k][r] = c.handovers;
+            fair[k][r] = c.fairness;
+            overlaps[k] += c.overlaps;
+            if (c.longest_ms > longest[k])
+                longest[k] = c.longest_ms;
         }
     if (overlaps[1] != 0)
         bench_die("contended: the poller had %ld overlaps: the check or the "

@@ -18,17 +18,15 @@
 #include <unistd.h>
 
 #define KEY "handover"
-#define MAX_ROUNDS 10
-#define MAX_TURNS 300
 
 struct board {
     _Atomic int64_t released_ns[2]; /* by side */
-    double took_us[2][MAX_ROUNDS][2 * MAX_TURNS];
+    double took_us[2][MAX_TURN_ROUNDS][2 * MAX_TURNS];
 };
 
 struct player {
-    int number; /* 0 begins */
-    int rounds, turns;
+    const struct turns *plan;
+    int number;             /* 0 begins */
     int my_turn, your_turn; /* pipe ends */
     struct board *board;
 };
@@ -47,16 +45,18 @@ static void await_turn(const struct player *p)
         bench_die("handover: the other process is gone");
 }
 
-static void play(const struct player *p, const char *dir)
+static void play(const struct player *p)
 {
-    const struct side *side[2] = {&side_holdfast, &floor_flock};
+    const struct turns *plan = p->plan;
+    const struct side *const *side = plan->side;
     unsigned seed = 1 + (unsigned)p->number;
     void *thread[2];
 
     for (int k = 0; k < 2; k++)
-        thread[k] = side[k]->open_thread(side[k]->open_process(dir), p->number);
-    for (int r = 0; r < 2 * p->rounds; r++)
-        for (int i = 0; i < p->turns; i++) {
+        thread[k] =
+            side[k]->open_thread(side[k]->open_process(plan->where), p->number);
+    for (int r = 0; r < 2 * plan->rounds; r++)
+        for (int i = 0; i < plan->turns; i++) {
             int k = r % 2;
             double *ret = &p->board->took_us[k][r / 2][2 * i + p->number];
             int64_t got, gone;
@@ -67,7 +67,7 @@ static void play(const struct player *p, const char *dir)
             gone = atomic_load(&p->board->released_ns[k]);
             *ret = i == 0 ? -1 : (double)(got - gone) / 1e3;
             pass_turn(p);
-            sleep_us(700 + rand_r(&seed) % 300);
+            sleep_us(plan->hold_us + rand_r(&seed) % plan->jitter_us);
             atomic_store(&p->board->released_ns[k], now_ns());
             side[k]->unlock(thread[k], KEY);
         }
@@ -78,7 +78,7 @@ static void play(const struct player *p, const char *dir)
 static void sum_up(struct board *board, int rounds, int turns, double *ret)
 {
     for (int k = 0; k < 2; k++) {
-        double p50[MAX_ROUNDS];
+        double p50[MAX_TURN_ROUNDS];
 
         for (int r = 0; r < rounds; r++)
             p50[r] =
@@ -87,9 +87,8 @@ static void sum_up(struct board *board, int rounds, int turns, double *ret)
     }
 }
 
-static void measure(const struct bench *b, bool split, double *ret)
+void measure_turns(const struct turns *t, double ret_p50_us[2])
 {
-    const int rounds = b->quick ? 3 : MAX_ROUNDS, turns = MAX_TURNS;
     struct board *board = shared_memory(sizeof *board);
     int pipes[2][2];
     pid_t pid[2];
@@ -99,35 +98,49 @@ static void measure(const struct bench *b, bool split, double *ret)
             bench_die("handover: no pipe: %s", strerror(errno));
     for (int i = 0; i < 2; i++)
         if ((pid[i] = fork_bound()) == 0) {
-            struct player p = {.number = i,
-                               .rounds = rounds,
-                               .turns = turns,
+            struct player p = {.plan = t,
+                               .number = i,
                                .my_turn = pipes[i][0],
                                .your_turn = pipes[1 - i][1],
                                .board = board};
 
-            pin_to(split ? i : core_count() - 1);
-            play(&p, b->dir);
+            pin_to(t->core[i]);
+            play(&p);
             _exit(0);
         }
     if (write(pipes[0][1], "x", 1) != 1)
         bench_die("handover: cannot begin: %s", strerror(errno));
     for (int i = 0; i < 2; i++)
         wait_done(pid[i]);
-    sum_up(board, rounds, turns, ret);
+    for (int i = 0; i < 2; i++) {
+        close(pipes[i][0]);
+        close(pipes[i][1]);
+    }
+    sum_up(board, t->rounds, t->turns, ret_p50_us);
+    unshare_memory(board, sizeof *board);
 }
 
 void bench_handover(const struct bench *b)
 {
+    const int last = core_count() - 1;
+    struct turns t = {.side = {&side_holdfast, &floor_flock},
+                      .where = b->dir,
+                      .core = {last, last},
+                      .rounds = b->quick ? 3 : MAX_TURN_ROUNDS,
+                      .turns = MAX_TURNS,
+                      .hold_us = 700,
+                      .jitter_us = 300};
     double us[2];
 
-    measure(b, false, us);
+    measure_turns(&t, us);
     row_print(b, &(struct row){"handover", "2 processes, one core, p50", "us",
                                us[0], floor_flock.name, us[1], RATIO_AT_MOST,
                                3.0});
     if (core_count() < 2)
         return;
-    measure(b, true, us);
+    t.core[0] = 0;
+    t.core[1] = 1;
+    measure_turns(&t, us);
     row_print(b, &(struct row){"handover", "2 processes, a core each, p50",
                                "us", us[0], floor_flock.name, us[1],
                                RATIO_AT_MOST, 3.0});

@@ -17,18 +17,16 @@
 
 #define KEYS 16
 #define THREADS 16
+#define WARM_PAIRS 10
 #define MAX_ROUNDS 40
 
-struct sample {
-    double p50_us, p99_us, per_second;
-};
-
-static struct sample run_round(const struct side *side, void *thread, int pairs)
+struct pair_sample measure_pairs(const struct side *side, void *thread,
+                                 int pairs)
 {
     static double took[20000];
     char key[KEYS][32];
     int64_t begin = now_ns(), before = begin, after = begin;
-    struct sample s;
+    struct pair_sample s;
 
     for (int i = 0; i < KEYS; i++)
         snprintf(key[i], sizeof key[i], "/bench/pair/%d", i);
@@ -56,11 +54,11 @@ void bench_pair(const struct bench *b)
     pin_to(core_count() - 1);
     for (int k = 0; k < 2; k++) {
         thread[k] = side[k]->open_thread(side[k]->open_process(b->dir), 0);
-        run_round(side[k], thread[k], pairs);
+        measure_pairs(side[k], thread[k], pairs);
     }
     for (int r = 0; r < rounds; r++)
         for (int k = 0; k < 2; k++) {
-            struct sample s = run_round(side[k], thread[k], pairs);
+            struct pair_sample s = measure_pairs(side[k], thread[k], pairs);
 
             p50[k][r] = s.p50_us;
             p99[k][r] = s.p99_us;
@@ -102,7 +100,7 @@ static void *work_until(void *arg)
     char key[32];
 
     snprintf(key, sizeof key, "/bench/own/%d", m->number);
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < WARM_PAIRS; i++) {
         c->side->lock(thread, key);
         c->side->unlock(thread, key);
     }
@@ -117,16 +115,19 @@ static void *work_until(void *arg)
     return NULL;
 }
 
-/* One round in a process of its own; pairs a second of all threads. */
-static double run_crew(const struct side *side, const char *dir, double seconds)
+double measure_crew(const struct side *side, const char *where, int core,
+                    double seconds, double *ret_pairs)
 {
     _Atomic uint64_t *pairs = shared_memory(sizeof *pairs);
     pid_t pid = fork_bound();
+    double all;
 
     if (pid == 0) {
-        struct crew c = {.side = side, .process = side->open_process(dir)};
+        struct crew c = {.side = side};
         struct member m[THREADS];
 
+        pin_to(core);
+        c.process = side->open_process(where);
         pthread_barrier_init(&c.gate, NULL, THREADS + 1);
         for (int i = 0; i < THREADS; i++) {
             m[i] = (struct member){.crew = &c, .number = i};
@@ -142,18 +143,22 @@ static double run_crew(const struct side *side, const char *dir, double seconds)
         _exit(0);
     }
     wait_done(pid);
-    return (double)atomic_load(pairs) / seconds;
+    all = (double)atomic_load(pairs);
+    unshare_memory(pairs, sizeof *pairs);
+    *ret_pairs = all + THREADS * WARM_PAIRS;
+    return all / seconds;
 }
 
 void bench_threads(const struct bench *b)
 {
     const int rounds = b->quick ? 1 : 5;
     const double seconds = b->quick ? 0.5 : 1;
-    double rate[2][5];
+    double rate[2][5], all;
 
     for (int r = 0; r < rounds; r++) {
-        rate[0][r] = run_crew(&side_holdfast, b->dir, seconds);
-        rate[1][r] = run_crew(&floor_wal, b->dir, seconds);
+        rate[0][r] =
+            measure_crew(&side_holdfast, b->dir, ALL_CORES, seconds, &all);
+        rate[1][r] = measure_crew(&floor_wal, b->dir, ALL_CORES, seconds, &all);
     }
     row_print(b, &(struct row){
                      "threads", "pairs of 16 threads on own keys", "/s",

@@ -1,31 +1,35 @@
 /* side_holdfast.c - holdfast as the measured side: one session a process, on
- * a SQLite file, through the public header only and with its defaults. */
+ * a SQLite file or the server of a URL, through the public header only and
+ * with its defaults. */
 #include "bench.h"
 
 #include <holdfast/holdfast.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct holdfast_thread {
     hf_session *session;
     hf_hold *hold;
 };
 
-void holdfast_url(char *ret, size_t cap, const char *dir)
+void holdfast_url(char *ret, size_t cap, const char *where)
 {
-    int n = snprintf(ret, cap, "sqlite:%s/locks.db", dir);
+    bool is_url = strstr(where, "://") != NULL;
+    int n = is_url ? snprintf(ret, cap, "%s", where)
+                   : snprintf(ret, cap, "sqlite:%s/locks.db", where);
 
     if (n < 0 || (size_t)n >= cap)
-        bench_die("the path '%s' is too long; set TMPDIR shorter", dir);
+        bench_die("the path '%s' is too long; set TMPDIR shorter", where);
 }
 
-static void *holdfast_open_process(const char *dir)
+static void *holdfast_open_process(const char *where)
 {
     hf_session *s;
     hf_error err;
     char url[512];
 
-    holdfast_url(url, sizeof url, dir);
+    holdfast_url(url, sizeof url, where);
     if (hf_open(&s, url, NULL, &err) != 0)
         bench_die("holdfast: %s", err.text);
     return s;

@@ -40,6 +40,19 @@ void bench_die(const char *format, ...)
     _exit(2);
 }
 
+void bench_skip(const char *format, ...)
+{
+    va_list args;
+
+    fputs("skipped: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    fflush(NULL);
+    _exit(SKIPPED);
+}
+
 int64_t now_ns(void)
 {
     struct timespec t;
@@ -90,23 +103,17 @@ int core_count(void)
     return CPU_COUNT(first_cores());
 }
 
-void pin_to_all(void)
-{
-    if (sched_setaffinity(0, sizeof(cpu_set_t), first_cores()) != 0)
-        bench_die("cannot use all cores: %s", strerror(errno));
-}
-
 void pin_to(int i)
 {
     const cpu_set_t *all = first_cores();
-    int left = i % core_count();
-    cpu_set_t one;
+    int left = i == ALL_CORES ? 0 : i % core_count();
+    cpu_set_t set;
 
-    CPU_ZERO(&one);
+    CPU_ZERO(&set);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, all) && left-- == 0)
-            CPU_SET(cpu, &one);
-    if (sched_setaffinity(0, sizeof one, &one) != 0)
+        if (CPU_ISSET(cpu, all) && (i == ALL_CORES || left-- == 0))
+            CPU_SET(cpu, &set);
+    if (sched_setaffinity(0, sizeof set, &set) != 0)
         bench_die("cannot pin to core %d: %s", i, strerror(errno));
 }
 

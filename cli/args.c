@@ -13,6 +13,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
@@ -283,5 +284,9 @@ int common_open(const struct common *c, hf_session **ret)
 
 const char *common_url(const struct common *c, hf_session *s)
 {
-    return c->url != NULL ? c->url : hf_session_url(s);
+    const char *given = c->url != NULL ? c->url : getenv("HOLDFAST_URL");
+
+    /* The session's own text lacks the password, which a command that opens
+     * the store again needs. */
+    return given != NULL && given[0] != '\0' ? given : hf_session_url(s);
 }

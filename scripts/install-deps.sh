@@ -2,6 +2,8 @@
 # install-deps.sh SET... - put the Debian packages of a set on this machine.
 #
 #   build   what the library, the command and the SQLite store need
+#   redis   the same, and what the Redis driver needs; without it a build leaves
+#           that driver out
 #   check   the same, and what ./check runs
 #   fuzz    the same, and clang's fuzzer
 #
@@ -37,9 +39,15 @@ need_build()
     need libsqlite3-dev /usr/include/sqlite3.h
 }
 
-need_check()
+need_redis()
 {
     need_build
+    need libssl-dev /usr/include/openssl/ssl.h
+}
+
+need_check()
+{
+    need_redis
     need ninja-build ninja
     need make make
     need gcc gcc
@@ -52,6 +60,10 @@ need_check()
     need sqlite3 sqlite3
     need procps ps
     need binutils nm
+    need redis-server redis-server
+    need openssl openssl
+    need python3-redis /usr/lib/python3/dist-packages/redis
+    need util-linux setpriv
 }
 
 need_fuzz()
@@ -93,11 +105,11 @@ apt()
         -o DPkg::Lock::Timeout=300 "$@" </dev/null >>"${HF_APT_LOG:-/dev/stderr}" 2>&1
 }
 
-[ $# -gt 0 ] || die "install-deps.sh: say which set: build, check or fuzz"
+[ $# -gt 0 ] || die "install-deps.sh: say which set: build, redis, check or fuzz"
 for set in "$@"; do
     case $set in
-    build | check | fuzz) need_"$set" ;;
-    *) die "install-deps.sh: no set '$set'; there are build, check and fuzz" ;;
+    build | redis | check | fuzz) need_"$set" ;;
+    *) die "install-deps.sh: no set '$set'; there are build, redis, check and fuzz" ;;
     esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')

@@ -8,6 +8,17 @@
  * applies the rule itself. */
 #include "state.h"
 
+void hf__mem_refuse(hf_op *op, int code, const char *text)
+{
+    hfd_error(&op->error, code, "mem", 0, "%s", text);
+}
+
+void hf__mem_fail(hf_op *op, int code, const char *text)
+{
+    op->outcome = HF_NOT_APPLIED;
+    hf__mem_refuse(op, code, text);
+}
+
 hf_nsec hf__mem_add_time(hf_nsec at, hf_nsec span)
 {
     return span > HF_NEVER - at ? HF_NEVER : at + span;

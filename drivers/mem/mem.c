@@ -26,8 +26,15 @@ enum {
     CAPS_ALWAYS = HF_CAP_FIFO | HF_CAP_TOKEN | HF_CAP_PUSH | HF_CAP_SHARED |
                   HF_CAP_PERMIT | HF_CAP_FIXED_LEASE | HF_CAP_VALUE |
                   HF_CAP_BREAK | HF_CAP_LINEARIZABLE | HF_CAP_BLOCKING,
-    CAPS_MARKS = HF_CAP_MARKS | HF_CAP_RUN
+    CAPS_MARKS = HF_CAP_MARKS | HF_CAP_RUN,
+    CAPS_EACH = HF_CAP_TOKEN | HF_CAP_FIXED_LEASE | HF_CAP_BREAK |
+                HF_CAP_LINEARIZABLE | HF_CAP_BLOCKING | HF_CAP_MARKS |
+                HF_CAP_EACH
 };
+
+typedef struct mem_ways { /* of the URL: which kind of store it is like */
+    bool marks, each;
+} mem_ways;
 
 typedef struct mem_event {
     struct mem_event *next;
@@ -177,7 +184,7 @@ static void free_space(mem_space *space)
     hfd_free(space);
 }
 
-static mem_space *make_space(const char *name, bool marks)
+static mem_space *make_space(const char *name, mem_ways ways)
 {
     mem_space *space = hfd_alloc(sizeof *space + strlen(name) + 1);
     char host[64] = "";
@@ -192,7 +199,8 @@ static mem_space *make_space(const char *name, bool marks)
     memcpy(space->name, name, strlen(name) + 1);
     pthread_mutex_init(&space->mutex, NULL);
     gethostname(host, sizeof host - 1);
-    hf__mem_model_set_marks(space->model, marks);
+    hf__mem_model_set_marks(space->model, ways.marks);
+    hf__mem_model_set_each(space->model, ways.each);
     hf__mem_model_set_who(space->model, getpid(), host);
     hf__mem_model_tell(space->model, &(hf__mem_tell){.ctx = space,
                                                      .changed = post_changed,
@@ -202,20 +210,22 @@ static mem_space *make_space(const char *name, bool marks)
 
 /* One more store in the space of this name, which is made if it is not there.
  * Called with spaces_mutex held. */
-static int enter_space(mem_space **ret, const char *name, bool marks,
+static int enter_space(mem_space **ret, const char *name, mem_ways ways,
                        hf_error *err)
 {
     mem_space *space = spaces;
 
     while (space && (*name == '\0' || strcmp(space->name, name) != 0))
         space = space->next;
-    if (space && hf__mem_model_marks(space->model) != marks)
+    if (space && (hf__mem_model_marks(space->model) != ways.marks ||
+                  hf__mem_model_each(space->model) != ways.each))
         return hfd_error(err, HF_EURL, "mem", 0,
-                         "'mem:%.60s' is open with marks=%s in this process: "
-                         "say the same, or use another name",
-                         name, marks ? "no" : "yes");
+                         "'mem:%.60s' is open with marks=%s&each=%s in this "
+                         "process: say the same, or use another name",
+                         name, hf__mem_model_marks(space->model) ? "yes" : "no",
+                         hf__mem_model_each(space->model) ? "yes" : "no");
     if (!space) {
-        space = make_space(name, marks);
+        space = make_space(name, ways);
         if (!space)
             return hfd_error(err, HF_ENOMEM, "mem", 0,
                              "out of memory for 'mem:%.60s'", name);
@@ -244,12 +254,17 @@ static void leave_space(mem_space *space)
 static int mem_open(hf_store **ret, const hf_url *url, const hf_host *host,
                     uint32_t *ret_caps, hf_error *err)
 {
-    bool marks = true;
-    int code = hfd_url_flag(url, "marks", &marks, err);
+    mem_ways ways = {.marks = true};
+    int code = hfd_url_flag(url, "marks", &ways.marks, err);
     hf_store *store;
 
+    if (code == 0)
+        code = hfd_url_flag(url, "each", &ways.each, err);
     if (code != 0)
         return code;
+    if (ways.each && !ways.marks)
+        return hfd_error(err, HF_EURL, "mem", 0,
+                         "each=yes has marks: leave 'marks=no' away");
     if (hfd_url_host_count(url) > 0)
         return hfd_error(err, HF_EURL, "mem", 0,
                          "a mem: URL names no host: write 'mem:NAME'");
@@ -267,7 +282,7 @@ static int mem_open(hf_store **ret, const hf_url *url, const hf_host *host,
     }
     pthread_once(&spaces_once, watch_forks);
     pthread_mutex_lock(&spaces_mutex);
-    code = enter_space(&store->space, hfd_url_path(url), marks, err);
+    code = enter_space(&store->space, hfd_url_path(url), ways, err);
     pthread_mutex_unlock(&spaces_mutex);
     if (code != 0) {
         close(store->event_fd);
@@ -275,7 +290,8 @@ static int mem_open(hf_store **ret, const hf_url *url, const hf_host *host,
         return code;
     }
     *ret = store;
-    *ret_caps = CAPS_ALWAYS | (marks ? CAPS_MARKS : 0);
+    *ret_caps =
+        ways.each ? CAPS_EACH : CAPS_ALWAYS | (ways.marks ? CAPS_MARKS : 0);
     return 0;
 }
 
@@ -390,7 +406,7 @@ static void mem_start(hf_store *store, hf_op *op)
     hfd_finish(op, op->outcome, op->error.code);
 }
 
-static const char *const mem_options[] = {"marks", NULL};
+static const char *const mem_options[] = {"marks", "each", NULL};
 
 const hf_driver hf__driver_mem = {
     HF_DRIVER_HEAD,          .name = "mem",      .schemes = "mem",

@@ -199,6 +199,53 @@ static void without_marks(void)
 }
 
 /* News comes at once, and again with each renewal, until the owner leaves. */
+static hf_op run_each(hf__mem_store *model, hf_op_kind kind, hf_place *place,
+                      hf_nsec now)
+{
+    hf_op op = {.kind = kind, .sid = make_id(1), .ttl = 10};
+
+    op.place = kind == HF_OP_RENEW || kind == HF_OP_RECHECK ? NULL : place;
+    op.places = &place;
+    op.place_count = op.place ? 0 : 1;
+    hf__mem_model_run(model, &op, now);
+    return op;
+}
+
+/* Holds that end one by one: a renewal is about those that it names, and what
+ * is over stays over. */
+static void one_by_one(void)
+{
+    told t;
+    hf__mem_store *model = make_model(&t);
+    hf_place a = make_place(1, "a", HF_EXCLUSIVE);
+    hf_place b = make_place(2, "b", HF_EXCLUSIVE);
+    hf_place other = make_place(3, "a", HF_EXCLUSIVE);
+
+    hf__mem_model_set_each(model, true);
+    EXPECT_EQ(run_each(model, HF_OP_JOIN, &a, 0).error.code, 0);
+    EXPECT_EQ(a.verdict, HF_GRANTED);
+    EXPECT_EQ(a.remaining, 10);
+    run_each(model, HF_OP_JOIN, &b, 0);
+    run_each(model, HF_OP_JOIN, &other, 1);
+    EXPECT_EQ(other.verdict, HF_WAITS);
+    EXPECT_EQ(hf__mem_model_entries(model), 2); /* who waits is not stored */
+    EXPECT_EQ(run_each(model, HF_OP_RENEW, &a, 9).remaining, 10);
+    EXPECT_EQ(a.verdict, HF_GRANTED);
+    EXPECT_EQ(a.remaining, 10);
+    EXPECT_EQ(run_each(model, HF_OP_RENEW, &b, 10).error.code, 0);
+    EXPECT_EQ(b.verdict, HF_GONE);
+    EXPECT_EQ(b.reason, HF_ENOTHELD);
+    run_each(model, HF_OP_RECHECK, &other, 19);
+    EXPECT_EQ(other.verdict, HF_GRANTED);
+    EXPECT(other.token > a.token);
+    run_each(model, HF_OP_RENEW, &a, 20);
+    EXPECT_EQ(a.verdict, HF_GONE);
+    run_each(model, HF_OP_DETACH, &a, 21);
+    EXPECT_EQ(hf__mem_model_entries(model), 0);
+    EXPECT_EQ(hf__mem_model_sessions(model), 0);
+    hf__mem_model_free(model);
+}
+
 static void news_until_heard(void)
 {
     told t;
@@ -409,6 +456,7 @@ static const test_case cases[] = {TEST(lease_ends_to_the_nanosecond),
                                   TEST(grant_is_told_to_its_session),
                                   TEST(expiry_is_told_by_any_operation),
                                   TEST(without_marks),
+                                  TEST(one_by_one),
                                   TEST(news_until_heard),
                                   TEST(broken_is_not_confirmed),
                                   TEST(forgetting_keeps_the_counter),

@@ -88,6 +88,16 @@ bool hf__mem_model_marks(const hf__mem_store *store)
     return store->marks;
 }
 
+void hf__mem_model_set_each(hf__mem_store *store, bool each)
+{
+    store->each = each;
+}
+
+bool hf__mem_model_each(const hf__mem_store *store)
+{
+    return store->each;
+}
+
 void hf__mem_model_set_who(hf__mem_store *store, int64_t pid, const char *host)
 {
     store->pid = pid;
@@ -102,19 +112,6 @@ size_t hf__mem_model_entries(const hf__mem_store *store)
 size_t hf__mem_model_sessions(const hf__mem_store *store)
 {
     return store->living_count;
-}
-
-/* ---- Answers ------------------------------------------------------------ */
-
-static void refuse(hf_op *op, int code, const char *text)
-{
-    hfd_error(&op->error, code, "mem", 0, "%s", text);
-}
-
-static void fail(hf_op *op, int code, const char *text)
-{
-    op->outcome = HF_NOT_APPLIED;
-    refuse(op, code, text);
 }
 
 /* ---- Sessions ----------------------------------------------------------- */
@@ -134,17 +131,18 @@ static void run_attach(hf__mem_store *store, hf_op *op, mem_session *session,
                        hf_nsec now)
 {
     if (op->ttl <= 0) {
-        fail(op, HF_EINVAL, "a session's lease must be longer than 0");
+        hf__mem_fail(op, HF_EINVAL, "a session's lease must be longer than 0");
         return;
     }
     if (session && !session->alive) {
-        refuse(op, HF_EEXPIRED, "this session is over: attach a new one");
+        hf__mem_refuse(op, HF_EEXPIRED,
+                       "this session is over: attach a new one");
         return;
     }
     if (!session)
         session = hf__mem_add_session(store, op);
     if (!session) {
-        fail(op, HF_ENOMEM, "out of memory for a session");
+        hf__mem_fail(op, HF_ENOMEM, "out of memory for a session");
         return;
     }
     extend_session(store, session, op, now);
@@ -154,11 +152,11 @@ static void run_renew(hf__mem_store *store, hf_op *op, mem_session *session,
                       hf_nsec now)
 {
     if (op->ttl <= 0) {
-        fail(op, HF_EINVAL, "a session's lease must be longer than 0");
+        hf__mem_fail(op, HF_EINVAL, "a session's lease must be longer than 0");
         return;
     }
     if (!session || !session->alive) {
-        refuse(op, HF_EEXPIRED, "the session's lease ran out");
+        hf__mem_refuse(op, HF_EEXPIRED, "the session's lease ran out");
         return;
     }
     extend_session(store, session, op, now);
@@ -195,7 +193,7 @@ static bool copy_value(void **ret, const void *value, size_t len)
 }
 
 /* 0, or why this place can stand in no queue. */
-static int check_join(hf__mem_store *store, hf_op *op)
+int hf__mem_check_join(hf__mem_store *store, hf_op *op)
 {
     const hf_place *place = op->place;
     const mem_queue *queue =
@@ -204,7 +202,7 @@ static int check_join(hf__mem_store *store, hf_op *op)
     if (place->key_len == 0 || place->key_len > HF_KEY_MAX ||
         op->value_len > HF_VALUE_MAX || place->mode > HF_PERMIT ||
         (place->mode == HF_PERMIT && place->places == 0) || place->lease < 0) {
-        fail(op, HF_EINVAL, "the place to join with is malformed");
+        hf__mem_fail(op, HF_EINVAL, "the place to join with is malformed");
         return HF_EINVAL;
     }
     if (queue) {
@@ -216,9 +214,9 @@ static int check_join(hf__mem_store *store, hf_op *op)
                         .places = first->places};
 
         if (!hfd_same_kind(&seat, (hf_mode)place->mode, place->places)) {
-            refuse(op, HF_EKIND,
-                   "the key is in use as another kind of lock, or with "
-                   "another number of places");
+            hf__mem_refuse(op, HF_EKIND,
+                           "the key is in use as another kind of lock, or with "
+                           "another number of places");
             return HF_EKIND;
         }
     }
@@ -226,8 +224,8 @@ static int check_join(hf__mem_store *store, hf_op *op)
 }
 
 /* A new entry at the tail, with its number and value; NULL: no memory. */
-static mem_entry *append_entry(hf__mem_store *store, const hf_op *op,
-                               mem_session *session, hf_nsec now)
+mem_entry *hf__mem_append_entry(hf__mem_store *store, const hf_op *op,
+                                mem_session *session, hf_nsec now)
 {
     void *value;
     mem_entry *entry;
@@ -254,15 +252,15 @@ static void run_join(hf__mem_store *store, hf_op *op, mem_session *session,
     bool fresh = !entry;
 
     if (!session || !session->alive) {
-        refuse(op, HF_EEXPIRED, "the session's lease ran out");
+        hf__mem_refuse(op, HF_EEXPIRED, "the session's lease ran out");
         return;
     }
     if (fresh) {
-        if (check_join(store, op) != 0)
+        if (hf__mem_check_join(store, op) != 0)
             return;
-        entry = append_entry(store, op, session, now);
+        entry = hf__mem_append_entry(store, op, session, now);
         if (!entry) {
-            fail(op, HF_ENOMEM, "out of memory for an entry");
+            hf__mem_fail(op, HF_ENOMEM, "out of memory for an entry");
             return;
         }
         hf__mem_grant_due(store, entry->queue, entry);
@@ -270,7 +268,7 @@ static void run_join(hf__mem_store *store, hf_op *op, mem_session *session,
             op->place->look_in = hf__mem_time_to_look(entry->queue, now);
             store->counter--;
             hf__mem_undo_entry(store, entry);
-            refuse(op, HF_EBUSY, "held by another");
+            hf__mem_refuse(op, HF_EBUSY, "held by another");
             return;
         }
         if (entry->granted && entry->lease > 0)
@@ -279,7 +277,7 @@ static void run_join(hf__mem_store *store, hf_op *op, mem_session *session,
     if (!hf__mem_answer_place(store, entry, op->place, now)) {
         if (fresh)
             hf__mem_undo_entry(store, entry);
-        fail(op, HF_ENOMEM, "out of memory for the queue's seats");
+        hf__mem_fail(op, HF_ENOMEM, "out of memory for the queue's seats");
     }
 }
 
@@ -320,7 +318,7 @@ static void run_leave(hf__mem_store *store, hf_op *op, mem_session *session,
 
     if (op->tomb && !entry && session && session->alive &&
         !hf__mem_add_tomb(store, session, &op->place->rid)) {
-        fail(op, HF_ENOMEM, "out of memory for a tomb");
+        hf__mem_fail(op, HF_ENOMEM, "out of memory for a tomb");
         return;
     }
     if (entry)
@@ -355,12 +353,12 @@ static void run_recheck(hf__mem_store *store, hf_op *op,
                 op->places[i]->seats = NULL;
                 op->places[i]->seat_count = 0;
             }
-            fail(op, HF_ENOMEM, "out of memory for the queue's seats");
+            hf__mem_fail(op, HF_ENOMEM, "out of memory for the queue's seats");
             return;
         }
     }
     if (session && !session->alive)
-        refuse(op, HF_EEXPIRED, "the session's lease ran out");
+        hf__mem_refuse(op, HF_EEXPIRED, "the session's lease ran out");
 }
 
 static void run_publish(hf__mem_store *store, hf_op *op,
@@ -370,14 +368,14 @@ static void run_publish(hf__mem_store *store, hf_op *op,
     void *value;
 
     if (op->value_len > HF_VALUE_MAX) {
-        fail(op, HF_EINVAL, "a value has at most 1024 bytes");
+        hf__mem_fail(op, HF_EINVAL, "a value has at most 1024 bytes");
         return;
     }
     entry = hf__mem_open_entry(store, op, session);
     if (!entry)
         return;
     if (!copy_value(&value, op->value, op->value_len)) {
-        fail(op, HF_ENOMEM, "out of memory for a value");
+        hf__mem_fail(op, HF_ENOMEM, "out of memory for a value");
         return;
     }
     hfd_free(entry->value);
@@ -410,8 +408,8 @@ static void run_evict(hf__mem_store *store, hf_op *op, hf_nsec now)
         op->count++;
         if (entry->closed) {
             hf__mem_remove_entry(store, entry, HF_ENOTHELD, entry->tomb);
-        } else if (op->now || !store->marks) {
-            hf__mem_remove_entry(store, entry, HF_EFORCED, true);
+        } else if (op->now || !store->marks || store->each) {
+            hf__mem_remove_entry(store, entry, HF_EFORCED, !store->each);
         } else if (!entry->broken) {
             hf_nsec grace =
                 entry->session->alive ? entry->session->ttl : op->ttl;
@@ -448,6 +446,10 @@ void hf__mem_model_run(hf__mem_store *store, hf_op *op, hf_nsec now)
     op->error = (hf_error){.code = 0};
     op->store_us = 0;
     session = hf__mem_find_session(store, &op->sid);
+    if (store->each && hf__mem_run_each(store, op, session, now)) {
+        op->remaining = op->ttl;
+        return;
+    }
     switch (op->kind) {
     case HF_OP_ATTACH:
         run_attach(store, op, session, now);
@@ -472,7 +474,7 @@ void hf__mem_model_run(hf__mem_store *store, hf_op *op, hf_nsec now)
         break;
     case HF_OP_LIST:
         if (!hf__mem_list(store, op, now))
-            fail(op, HF_ENOMEM, "out of memory for the listing");
+            hf__mem_fail(op, HF_ENOMEM, "out of memory for the listing");
         break;
     case HF_OP_PUBLISH:
         run_publish(store, op, session);
@@ -484,7 +486,8 @@ void hf__mem_model_run(hf__mem_store *store, hf_op *op, hf_nsec now)
         run_probe(store, op);
         break;
     default:
-        fail(op, HF_ENOTSUP, "an operation that this store does not know");
+        hf__mem_fail(op, HF_ENOTSUP,
+                     "an operation that this store does not know");
         break;
     }
     session = hf__mem_find_session(store, &op->sid);

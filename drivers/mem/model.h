@@ -35,6 +35,11 @@ void hf__mem_model_free(hf__mem_store *model);
 void hf__mem_model_tell(hf__mem_store *model, const hf__mem_tell *tell);
 void hf__mem_model_set_marks(hf__mem_store *model, bool marks);
 bool hf__mem_model_marks(const hf__mem_store *model);
+/* Every hold expires by itself, and there is no queue: who finds a key taken
+ * stores nothing and has to ask again.  A session is a name; it is renewed hold
+ * by hold (HF_CAP_EACH), as in the layouts of other libraries. */
+void hf__mem_model_set_each(hf__mem_store *model, bool each);
+bool hf__mem_model_each(const hf__mem_store *model);
 /* What HF_OP_LIST shows as the process of every session. */
 void hf__mem_model_set_who(hf__mem_store *model, int64_t pid, const char *host);
 

@@ -312,7 +312,8 @@ void hf__mem_sweep(hf__mem_store *store, hf_nsec now)
             hf__mem_remove_entry(store, entry, HF_EFORCED, true);
         else if (entry->ends <= now)
             hf__mem_remove_entry(store, entry, HF_EEXPIRED,
-                                 !entry->closed || entry->tomb);
+                                 (!entry->closed && !store->each) ||
+                                     entry->tomb);
         else
             hf__mem_note_due(store, entry->ends < entry->broken_until
                                         ? entry->ends

@@ -87,7 +87,7 @@ typedef struct mem_entry {
 
 struct hf__mem_store {
     hf__mem_tell tell;
-    bool marks;
+    bool marks, each;
     int64_t pid;
     char host[64];
     uint64_t counter;
@@ -143,6 +143,9 @@ void hf__mem_settle(hf__mem_store *store);
 
 /* ---- answer.c ----------------------------------------------------------- */
 
+/* The store answered, and said no; or it did nothing at all. */
+void hf__mem_refuse(hf_op *op, int code, const char *text);
+void hf__mem_fail(hf_op *op, int code, const char *text);
 hf_nsec hf__mem_add_time(hf_nsec at, hf_nsec span);
 /* What is left of who holds: until then nothing but a push is worth a look. */
 hf_nsec hf__mem_time_to_look(const mem_queue *queue, hf_nsec now);
@@ -156,6 +159,21 @@ int hf__mem_reason_of(const mem_session *session);
  * place is answered as gone. */
 mem_entry *hf__mem_open_entry(hf__mem_store *store, hf_op *op,
                               const mem_session *session);
+
+/* ---- model.c ------------------------------------------------------------ */
+
+/* 0, or why this place can stand in no queue. */
+int hf__mem_check_join(hf__mem_store *store, hf_op *op);
+/* A new entry at the tail, with its number and value; NULL: no memory. */
+mem_entry *hf__mem_append_entry(hf__mem_store *store, const hf_op *op,
+                                mem_session *session, hf_nsec now);
+
+/* ---- each.c ------------------------------------------------------------- */
+
+/* The operations that differ where every hold expires by itself; false: op is
+ * none of them. */
+bool hf__mem_run_each(hf__mem_store *store, hf_op *op, mem_session *session,
+                      hf_nsec now);
 
 /* ---- list.c ------------------------------------------------------------- */
 

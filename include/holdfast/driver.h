@@ -42,7 +42,10 @@ enum {
     HF_CAP_MARKS = 1 << 16,    /* the store marks the granted entries */
     HF_CAP_RUN = 1 << 17,      /* an entry may own several tokens in a row */
     HF_CAP_BLOCKING = 1 << 18, /* start() returns with the op done */
-    HF_CAP_CLOCK = 1 << 19     /* the store's clock is a wall clock */
+    HF_CAP_CLOCK = 1 << 19,    /* the store's clock is a wall clock */
+    HF_CAP_EACH = 1 << 20      /* holds expire one by one, not with a session:
+                                  renew gets them in `places` and extends each,
+                                  answering its verdict and remaining */
 };
 
 /* ---- The rule: who may hold --------------------------------------------- */
@@ -145,7 +148,7 @@ struct hf_op {
     hf_nsec deadline;  /* finish by then, with HF_UNKNOWN if need be */
     hf_nsec ttl;       /* attach, renew, evict: the session's lease */
     hf_place *place;   /* join, leave, publish, confirm */
-    hf_place **places; /* recheck */
+    hf_place **places; /* recheck; with HF_CAP_EACH renew, too */
     size_t place_count;
     const void *value; /* join, publish */
     size_t value_len;
@@ -154,6 +157,7 @@ struct hf_op {
     uint64_t token; /* evict */
     hf_nsec keep;   /* leave */
     bool only_if_granted, tomb, now, only_mine;
+    bool driven; /* drive() follows start() at once, on the same thread */
     int (*emit_row)(const hf_row *row, void *user); /* non-zero ends it */
     hf_doctor_fn *emit_finding;
     void *user; /* of the emitters */
@@ -168,7 +172,7 @@ struct hf_op {
     void (*done)(hf_op *op); /* called once, on any thread, perhaps inside
                                 start(); op may be gone when it returns */
     void *core;
-    uintptr_t own[4]; /* the driver's, while it is under way */
+    uintptr_t own[16]; /* the driver's, while it is under way */
 };
 
 /* What a driver tells the core, from dispatch or from an operation. */

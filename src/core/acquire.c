@@ -30,6 +30,12 @@ static void join_failed(hf__req *req, const hf_op *op)
     bool retry =
         op->outcome == HF_UNKNOWN || hf_error_class(code) == HF_CLASS_RETRY;
 
+    /* A quarantine lasts as long as the longest lease: that is an answer to
+     * one who does not wait. */
+    if (code == HF_EQUARANTINE && req->want.try_only &&
+        op->outcome == HF_NOT_APPLIED)
+        retry = false;
+
     if (HF_MUTANT(UNKNOWN_IS_FAILURE) && op->outcome == HF_UNKNOWN) {
         hf__entry_gone(entry);
         hf__req_finish(req, HF_EUNAVAIL, &op->error);
@@ -61,6 +67,16 @@ static void join_failed(hf__req *req, const hf_op *op)
     hf__req_finish(req, code, &op->error);
 }
 
+/* Never hand out what is over, by its own end or by the session's. */
+static bool is_dying(hf__entry *entry, hf_nsec now)
+{
+    bool over = entry->own_deadline != HF_NEVER && now >= hf__entry_end(entry);
+
+    if (entry->place.lease > 0 || HF_MUTANT(PUSH_BELIEVED_ALWAYS))
+        return over;
+    return !hf__session_judge(entry->s, now) || over;
+}
+
 /* The store says that the entry is granted; `sent` is when we asked. */
 static void grant(hf__req *req, hf_nsec sent)
 {
@@ -87,14 +103,13 @@ static void grant(hf__req *req, hf_nsec sent)
 
         if (HF_MUTANT(CONFIRM_FROM_REPLY))
             sent = now;
-        entry->own_deadline = sent + left - hf__lease_guard(left);
-        entry->sure_at = sent;
+        hf__entry_extend(entry, sent, left);
+    } else if (hf__entry_each(entry)) {
+        hf__entry_extend(entry, sent, entry->place.remaining);
     }
     if (req->want.at_most)
         entry->cap = hf__add_ns(sent, req->want.at_most);
-    if (fixed
-            ? now >= hf__entry_end(entry)
-            : !HF_MUTANT(PUSH_BELIEVED_ALWAYS) && !hf__session_judge(s, now)) {
+    if (is_dying(entry, now)) {
         /* Dying already.  The session's own end has put us back in line. */
         if (req->entry == entry && entry->state != HF_ENTRY_GONE)
             hf__req_rejoin(req);
@@ -146,7 +161,7 @@ static void look_later(hf__entry *entry, hf_nsec now)
     hf__look_at(entry, now + in);
 }
 
-void hf__req_verdict(hf__entry *entry, const hf_place *fresh, bool from_push)
+void hf__req_verdict(hf__entry *entry, const hf_place *fresh, hf_nsec sent)
 {
     hf__session *s = entry->s;
     hf__req *req = entry->req;
@@ -159,12 +174,12 @@ void hf__req_verdict(hf__entry *entry, const hf_place *fresh, bool from_push)
     case HF_GRANTED:
         entry->place.token = fresh->token;
         entry->place.run = fresh->run;
-        entry->place.remaining = from_push ? 0 : fresh->remaining;
-        grant(req, now);
+        entry->place.remaining = sent ? fresh->remaining : 0;
+        grant(req, sent ? sent : now);
         break;
     case HF_GONE:
         if (fresh->reason == HF_EEXPIRED && entry->place.lease == 0 &&
-            entry->gen == s->gen) {
+            !hf__entry_each(entry) && entry->gen == s->gen) {
             hf__session_lost(s, HF_EEXPIRED);
             break;
         }
@@ -205,15 +220,22 @@ static void join_applied(hf__req *req, hf_op *op)
     if (entry->place.verdict == HF_GRANTED) {
         grant(req, op->sent);
     } else if (entry->place.verdict == HF_GONE) {
-        hf__req_verdict(entry, &entry->place, false);
+        hf__req_verdict(entry, &entry->place, op->sent);
     } else if (req->stop) {
         hf__req_stop(req, req->stop);
     } else {
         hf__key *key = req->key;
+        hf_place early = {.verdict = HF_GRANTED,
+                          .token = entry->early_token,
+                          .run = entry->early_run};
 
-        look_later(entry, hfd_now());
-        if (entry->pushed && !HF_MUTANT(WAKE_DROPPED))
-            hf__look_at(entry, 0);
+        if (early.token && !HF_MUTANT(WAKE_DROPPED)) {
+            hf__req_verdict(entry, &early, 0);
+        } else {
+            look_later(entry, hfd_now());
+            if (entry->pushed && !HF_MUTANT(WAKE_DROPPED))
+                hf__look_at(entry, 0);
+        }
         hf__line_pump(s, key);
     }
 }
@@ -228,6 +250,7 @@ void hf__join_landed(hf__req *req, hf_op *op)
         hf__req_rejoin(req);
         return;
     }
+    hf__session_clock(s, op);
     if (op->outcome == HF_APPLIED)
         join_applied(req, op);
     else
@@ -256,6 +279,7 @@ bool hf__join_prepare(hf__req *req, hf_op *op, hf_place *copy)
     }
     req->state = HF_REQ_JOINING;
     req->entry->pushed = false;
+    req->entry->early_token = 0;
     *copy = req->entry->place;
     hf__op_init(s, op, HF_OP_JOIN);
     op->place = copy;
@@ -271,6 +295,7 @@ void hf__confirm_landed(hf__req *req, const hf_op *op)
     hf__entry *entry = req->entry;
 
     req->state = HF_REQ_WAITING;
+    hf__session_clock(req->s, op);
     if (entry->gen != req->s->gen) {
         hf__req_rejoin(req);
     } else if (op->outcome == HF_APPLIED && op->error.code == 0) {
@@ -280,7 +305,7 @@ void hf__confirm_landed(hf__req *req, const hf_op *op)
         } else {
             entry->place.reason = op->place->reason;
             entry->place.verdict = HF_GONE;
-            hf__req_verdict(entry, &entry->place, false);
+            hf__req_verdict(entry, &entry->place, op->sent);
         }
     } else if (req->stop || req->failures++ == 3) {
         hf__req_stop(req, req->stop ? req->stop : HF_EUNAVAIL);
@@ -346,12 +371,13 @@ void hf__recheck_landed(hf__flight *flight)
     bool good = flight->op.outcome == HF_APPLIED && flight->op.error.code == 0;
 
     s->rechecking = false;
+    hf__session_clock(s, &flight->op);
     if (flight->gen == s->gen && flight->op.outcome == HF_APPLIED &&
         flight->op.error.code == HF_EEXPIRED)
         hf__session_lost(s, HF_EEXPIRED);
-    for (size_t i = 0; i < flight->copy_count; i++) {
-        hf_place *copy = &flight->copies[i];
-        hf__entry *entry = flight->entries[i];
+    for (size_t i = 0; i < flight->batch.count; i++) {
+        hf_place *copy = &flight->batch.copies[i];
+        hf__entry *entry = flight->batch.entries[i];
 
         if (!good || entry->state != HF_ENTRY_WAITING) {
             hfd_free(copy->seats);
@@ -361,7 +387,7 @@ void hf__recheck_landed(hf__flight *flight)
         }
         hf__judge_seats(copy);
         memcpy(entry->place.own, copy->own, sizeof copy->own);
-        hf__req_verdict(entry, copy, false);
+        hf__req_verdict(entry, copy, flight->op.sent);
     }
     hf__session_wake_keeper(s, s->recheck_at);
 }

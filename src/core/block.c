@@ -42,6 +42,7 @@ static void recheck_here(hf__req *req)
     s->stats.rechecks++;
     hf__entry_ref(entry);
     hf__op_run(s, &op);
+    hf__session_clock(s, &op);
     if (op.outcome != HF_APPLIED || op.error.code)
         hfd_free(copy.seats);
     else
@@ -51,7 +52,7 @@ static void recheck_here(hf__req *req)
         if (op.error.code == HF_EEXPIRED && entry->gen == s->gen)
             hf__session_lost(s, HF_EEXPIRED);
         else if (op.error.code == 0)
-            hf__req_verdict(entry, &copy, false);
+            hf__req_verdict(entry, &copy, op.sent);
     }
     hf__entry_unref(entry);
 }
@@ -66,6 +67,11 @@ static void park_here(hf__req *req)
                        : HF_MS(5000);
     hf_nsec until = hfd_now() + look;
 
+    if (entry->pushed && !HF_MUTANT(WAKE_DROPPED)) {
+        entry->pushed = false; /* it came before we could sleep on it */
+        recheck_here(req);
+        return;
+    }
     if (until > req->deadline)
         until = req->deadline;
     req->parked = true;

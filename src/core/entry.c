@@ -96,57 +96,86 @@ static void draw_rid(hf__session *s, hf_id *rid)
 }
 
 /* How many numbers to reserve, so that those who wait here can follow without
- * a round trip. */
+ * a round trip: all that are allowed, since who has had his turn comes back
+ * while the others have theirs. */
 static uint32_t wanted_run(const hf__session *s, const hf__key *key,
                            const hf__want *want)
 {
-    size_t run = 1 + key->line_count;
-
     if (!(s->caps & HF_CAP_RUN) || want->mode != HF_EXCLUSIVE || want->lease ||
         want->at_least || want->value_len)
         return 1;
-    return run < HF_RUN_MAX ? (uint32_t)run : HF_RUN_MAX;
+    return key->line_count > 0 ? HF_RUN_MAX : 1;
 }
 
-hf__entry *hf__entry_new(hf__session *s, hf__key *key, hf__req *req)
+/* An entry in all lists and tables, with room for its timer; NULL: no memory,
+ * and the value is freed. */
+static hf__entry *make_entry(hf__session *s, hf__key *key,
+                             const hf_place *place, void *value)
 {
-    const hf__want *want = &req->want;
     hf__entry *entry = hfd_alloc(sizeof *entry);
 
-    if (!entry)
-        return NULL;
-    draw_rid(s, &entry->place.rid);
-    entry->place.key = key->text;
-    entry->place.key_len = key->len;
-    entry->place.mode = (uint8_t)want->mode;
-    entry->place.places = want->places;
-    entry->place.lease = want->lease;
-    entry->place.run = wanted_run(s, key, want);
-    entry->s = s;
-    entry->fd = -1;
-    entry->gen = s->gen;
-    entry->own_deadline = entry->cap = entry->look_at = HF_NEVER;
-    entry->at_least = want->at_least;
-    entry->timer.fire = hf__leave_timer;
-    hf__list_init(&entry->holds);
-    if (want->value_len) {
-        entry->value = hf__alloc_text(want->value, want->value_len);
-        entry->value_len = want->value_len;
+    if (entry) {
+        entry->place = *place;
+        entry->place.key = key->text;
+        entry->place.key_len = key->len;
     }
-    if ((want->value_len && !entry->value) ||
-        hf__heap_reserve(&s->timers, s->timer_users + 1) != 0 ||
+    if (!entry || hf__heap_reserve(&s->timers, s->timer_users + 1) != 0 ||
         add_rid(s, entry) != 0) {
-        hfd_free(entry->value);
+        hfd_free(value);
         hfd_free(entry);
         return NULL;
     }
     s->timer_users++;
+    entry->value = value;
+    entry->s = s;
+    entry->fd = -1;
+    entry->gen = s->gen;
+    entry->own_deadline = entry->cap = entry->look_at = HF_NEVER;
+    entry->timer.fire = hf__leave_timer;
+    hf__list_init(&entry->holds);
     key->refs++;
     entry->key = key;
     entry->refs = 1; /* the lists' */
     entry->listed = true;
     hf__list_append(&key->entries, &entry->of_key);
     hf__list_append(&s->entries, &entry->of_session);
+    return entry;
+}
+
+hf__entry *hf__entry_new(hf__session *s, hf__key *key, hf__req *req)
+{
+    const hf__want *want = &req->want;
+    hf_place place = {
+        .mode = (uint8_t)want->mode,
+        .places = want->places,
+        .lease = want->lease,
+        .run = wanted_run(s, key, want),
+    };
+    void *value = NULL;
+    hf__entry *entry;
+
+    if (want->value_len) {
+        value = hf__alloc_text(want->value, want->value_len);
+        if (!value)
+            return NULL;
+    }
+    draw_rid(s, &place.rid);
+    entry = make_entry(s, key, &place, value);
+    if (entry) {
+        entry->value_len = want->value_len;
+        entry->at_least = want->at_least;
+    }
+    return entry;
+}
+
+hf__entry *hf__entry_adopt(hf__session *s, hf__key *key, const hf_place *place)
+{
+    hf__entry *entry = make_entry(s, key, place, NULL);
+
+    if (entry) {
+        entry->state = HF_ENTRY_WAITING;
+        entry->stray = true; /* who knows what else of it is on its way */
+    }
     return entry;
 }
 
@@ -203,15 +232,30 @@ static bool is_fixed(const hf__entry *entry)
     return entry->place.lease > 0;
 }
 
+bool hf__entry_each(const hf__entry *entry)
+{
+    return (entry->s->caps & HF_CAP_EACH) && !is_fixed(entry);
+}
+
+void hf__entry_extend(hf__entry *entry, hf_nsec sent, hf_nsec remaining)
+{
+    if (sent < entry->sure_at)
+        return; /* a later question was answered before */
+    entry->own_deadline = sent + remaining - hf__lease_guard(remaining);
+    entry->sure_at = sent;
+}
+
 hf_nsec hf__entry_end(const hf__entry *entry)
 {
     hf_nsec end = entry->cap;
 
-    if (is_fixed(entry) && entry->own_deadline != HF_NEVER) {
-        hf_nsec margin = entry->place.lease / 10;
+    if (HF_MUTANT(EACH_BY_SESSION) && hf__entry_each(entry))
+        return end;
+    if (entry->own_deadline != HF_NEVER) {
+        hf_nsec margin = entry->s->lease.stop_margin;
 
-        if (margin > entry->s->lease.stop_margin)
-            margin = entry->s->lease.stop_margin;
+        if (is_fixed(entry) && entry->place.lease / 10 < margin)
+            margin = entry->place.lease / 10;
         if (entry->own_deadline - margin < end)
             end = entry->own_deadline - margin;
     }
@@ -353,6 +397,13 @@ void hf__entry_linger(hf__entry *entry, hf_nsec time)
     hf__session_wake_keeper(entry->s, at);
 }
 
+/* Of its own deadline: only what was asked since a jump of the clock counts. */
+static bool is_unsure(const hf__entry *entry)
+{
+    return entry->s->lease.jump_at > entry->sure_at &&
+           !HF_MUTANT(FIXED_IGNORES_JUMP);
+}
+
 int hf__entry_check(hf__entry *entry, hf_nsec now)
 {
     hf__session *s = entry->s;
@@ -364,15 +415,15 @@ int hf__entry_check(hf__entry *entry, hf_nsec now)
         return HF_EEXPIRED;
     }
     hf__lease_look_at_clocks(&s->lease);
-    if (is_fixed(entry)) /* only a confirmation sent since a jump counts */
-        return s->lease.jump_at > entry->sure_at &&
-                       !HF_MUTANT(FIXED_IGNORES_JUMP)
-                   ? HF_EUNKNOWN
-                   : 0;
+    if (is_fixed(entry))
+        return is_unsure(entry) ? HF_EUNKNOWN : 0;
     hf__session_judge(s, now);
     if (entry->told == HF_LOST)
         return entry->reason;
-    if (s->lease.clock_doubt) {
+    if (s->lease.clock_doubt || (hf__entry_each(entry) && is_unsure(entry))) {
+        /* A renewal that was under way at the grant did not ask for it. */
+        if (s->lease.state == HF_HELD)
+            s->lease.next_renew = now;
         hf__session_wake_keeper(s, 0);
         return HF_EUNKNOWN;
     }

@@ -26,6 +26,7 @@
 #include "base/list.h"
 #include "core/lease.h"
 #include "core/mutant.h"
+#include "core/work.h"
 
 enum { HF_RUN_MAX = 16, HF_LOOK_MAX = 256 };
 
@@ -35,31 +36,14 @@ typedef struct hf__entry hf__entry;
 typedef struct hf__hold hf__hold;
 typedef struct hf__req hf__req;
 
-/* ---- work.c: threads that run jobs ---- */
+/* ---- batch.c: many places in one operation ---- */
 
-typedef struct hf__job {
-    hf__node node;
-    void (*run)(struct hf__job *job);
-} hf__job;
-
-typedef struct hf__crew {
-    pthread_mutex_t mu;
-    pthread_cond_t cond;
-    hf__node jobs;
-    pthread_t threads[4];
-    unsigned count, most, idle;
-    bool stop;
-} hf__crew;
-
-void hf__crew_init(hf__crew *crew, unsigned most);
-/* Runs job on a thread of the crew, started when needed; on the caller's if
- * none can be had.  Never allocates. */
-void hf__crew_give(hf__crew *crew, hf__job *job);
-/* Have one thread ready, so that give never runs a job here. */
-int hf__crew_ready(hf__crew *crew);
-void hf__crew_stop(hf__crew *crew); /* runs what was given, joins */
-/* A thread with all signals blocked. */
-int hf__thread_start(pthread_t *ret, void *(*run)(void *), void *arg);
+typedef struct hf__batch {
+    size_t count;
+    hf_place *copies;    /* the entries' own are touched under the mutex */
+    hf_place **pointers; /* for op.places */
+    hf__entry **entries; /* referenced: the copies point to their keys */
+} hf__batch;
 
 /* ---- flights: operations that nobody waits for on his own thread ---- */
 
@@ -72,11 +56,16 @@ typedef struct hf__flight {
     hf__req *req;     /* served; NULL: none */
     uint64_t gen;     /* of the session when it was made */
     void (*landed)(struct hf__flight *flight); /* with the mutex held */
-    size_t copy_count; /* of a recheck: copies, pointers to them, and whose */
-    hf_place *copies;
-    hf_place **pointers;
-    hf__entry **entries; /* referenced: the copies point to their keys */
+    hf__batch batch; /* of a recheck, and of a renewal with HF_CAP_EACH */
 } hf__flight;
+
+bool hf__batch_init(hf__batch *batch, size_t room); /* false: no memory */
+void hf__batch_add(hf__batch *batch, hf__entry *entry);
+void hf__batch_done(hf__batch *batch);
+/* Holds of a store with HF_CAP_EACH expire one by one: a renewal takes all of
+ * them along, and its answer is about each.  false: no memory. */
+bool hf__each_fill(hf__session *s, hf__batch *batch, hf_op *op);
+void hf__each_answered(hf__session *s, const hf__batch *batch, const hf_op *op);
 
 /* ---- requests ---- */
 
@@ -150,6 +139,12 @@ typedef enum hf__entry_state {
     HF_ENTRY_GONE
 } hf__entry_state;
 
+typedef enum hf__doubted { /* as it stood when an audit was sent */
+                           HF_DOUBTED_NOT = 0,
+                           HF_DOUBTED_PLACE,
+                           HF_DOUBTED_HOLD
+} hf__doubted;
+
 struct hf__entry {
     hf_place place;
     hf__session *s;
@@ -161,7 +156,10 @@ struct hf__entry {
     bool in_rids;
     bool stray;  /* some attempt had no answer, and may arrive yet */
     bool pushed; /* news came while its join was under way: look at once */
+    uint64_t early_token; /* a grant that came so; 0: none */
+    uint32_t early_run;
     bool listed; /* in the lists of key and session */
+    hf__doubted doubted;
     uint16_t value_len;
     hf_nsec look_at; /* while it waits: look then; HF_NEVER: under way */
     uint64_t gen;    /* of the session it was joined in */
@@ -172,7 +170,8 @@ struct hf__entry {
     uint64_t owner, token;
     uint32_t spare;       /* numbers left for local hand-overs */
     int fd;               /* that tells the loss; -1: not asked for */
-    hf_nsec own_deadline; /* of a fixed lease; HF_NEVER: none */
+    hf_nsec own_deadline; /* of a fixed lease, or of a hold that expires by
+                             itself (HF_CAP_EACH); HF_NEVER: none */
     hf_nsec sure_at;      /* when what set it was sent */
     hf_nsec cap;          /* at_most_ms; HF_NEVER: none */
     hf_nsec granted_at, at_least;
@@ -240,6 +239,10 @@ struct hf__session {
     uint64_t gen; /* counts sessions; an entry of another one is dead */
     hf__lease lease;
     bool renewing;
+    bool auditing;       /* a listing of what is ours is under way */
+    hf_nsec audit_since; /* sent before that it says too little */
+    hf_nsec audit_at;    /* send the next one then; HF_NEVER: none */
+    unsigned audit_failures;
     hf_state told;
 
     hf__key **keys; /* table */
@@ -326,6 +329,16 @@ void hf__session_abandon_owner(hf__session *s, uint64_t owner);
 /* The process ends: detach, in at most this long. */
 void hf__session_goodbye(hf__session *s, hf_nsec budget);
 
+/* An answer brought the store's clock: was it set? */
+void hf__session_clock(hf__session *s, const hf_op *op);
+
+/* ---- audit.c: what does the store have of ours? ---- */
+
+/* Its memory may be another one; so look, before HELD is said again. */
+void hf__audit_want(hf__session *s, hf_nsec now, int reason);
+void hf__audit_due(hf__session *s, hf_nsec now); /* send it, if it is due */
+hf_nsec hf__audit_next(const hf__session *s);
+
 /* ---- keeper.c ---- */
 
 int hf__keeper_start(hf__session *s);
@@ -354,6 +367,8 @@ bool hf__line_deadlock(hf__session *s, const hf__key *key, uint64_t owner);
 /* ---- entry.c ---- */
 
 hf__entry *hf__entry_new(hf__session *s, hf__key *key, hf__req *req);
+/* One that the store has and nobody here knows, to be left; NULL: no memory. */
+hf__entry *hf__entry_adopt(hf__session *s, hf__key *key, const hf_place *place);
 void hf__entry_ref(hf__entry *entry);
 void hf__entry_unref(hf__entry *entry);
 hf__entry *hf__entry_find(hf__session *s, const hf_id *rid);
@@ -365,7 +380,11 @@ void hf__entry_tell(hf__entry *entry, hf_state state, int reason);
 /* It is lost, but still ours in the store: give the program this long to stop
  * before the place goes to another.  Its release ends that at once. */
 void hf__entry_linger(hf__entry *entry, hf_nsec time);
-/* Its own end: deadline of a fixed lease less margin, or the cap. */
+/* Does it live and die with the session, but expire by itself? */
+bool hf__entry_each(const hf__entry *entry);
+/* The store said, asked at `sent`, that so much is left of it alone. */
+void hf__entry_extend(hf__entry *entry, hf_nsec sent, hf_nsec remaining);
+/* Its own end: its own deadline less margin, or the cap. */
 hf_nsec hf__entry_end(const hf__entry *entry);
 /* 0: held; else the code that hf_hold_check answers. */
 int hf__entry_check(hf__entry *entry, hf_nsec now);
@@ -425,9 +444,11 @@ void hf__confirm_prepare(hf__req *req, hf_op *op, hf_place *copy);
 void hf__confirm_landed(hf__req *req, const hf_op *op);
 /* Where the store has no marks the core's rule decides. */
 void hf__judge_seats(hf_place *place);
-/* A fresh verdict about a waiting entry, from a recheck or a push. */
-void hf__req_verdict(hf__entry *entry, const hf_place *fresh, bool from_push);
+/* A fresh verdict about a waiting entry, from a recheck that was sent then, or
+ * (0) from a push. */
+void hf__req_verdict(hf__entry *entry, const hf_place *fresh, hf_nsec sent);
 void hf__look_at(hf__entry *entry, hf_nsec at); /* the keeper looks then */
+void hf__look_now(hf__req *req); /* that, or its thread if it is parked */
 void hf__recheck_landed(hf__flight *flight);
 void hf__req_post(hf__req *req); /* into the results */
 /* Why it was refused, for the caller. */

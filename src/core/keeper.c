@@ -24,6 +24,7 @@
 static void renew_landed(hf__flight *flight)
 {
     flight->s->renewing = false;
+    hf__each_answered(flight->s, &flight->batch, &flight->op);
     hf__session_renewed(flight->s, &flight->op, flight->gen);
 }
 
@@ -34,6 +35,10 @@ static void renew_session(hf__session *s, hf_nsec now)
     if (s->renewing || s->closing)
         return;
     flight = hf__flight_new(s, HF_OP_RENEW, NULL, renew_landed);
+    if (flight && !hf__each_fill(s, &flight->batch, &flight->op)) {
+        hf__flight_free(flight);
+        flight = NULL;
+    }
     if (!flight) {
         hf__lease_doubt(&s->lease, now, HF_ENOMEM);
         return;
@@ -54,15 +59,11 @@ static hf__flight *new_recheck(hf__session *s)
     hf__flight *flight =
         hf__flight_new(s, HF_OP_RECHECK, NULL, hf__recheck_landed);
 
-    if (flight) {
-        flight->copies = hfd_alloc(HF_LOOK_MAX * sizeof *flight->copies);
-        flight->pointers = hfd_alloc(HF_LOOK_MAX * sizeof *flight->pointers);
-        flight->entries = hfd_alloc(HF_LOOK_MAX * sizeof *flight->entries);
-        if (flight->copies && flight->pointers && flight->entries)
-            return flight;
+    if (flight && !hf__batch_init(&flight->batch, HF_LOOK_MAX)) {
         hf__flight_free(flight);
+        flight = NULL;
     }
-    return NULL;
+    return flight;
 }
 
 /* One look for many who wait and are not asleep in the driver; those who are
@@ -87,21 +88,16 @@ static void recheck_due(hf__session *s, hf_nsec now)
             }
         }
         if (flight && entry->look_at <= soon &&
-            flight->copy_count < HF_LOOK_MAX) {
-            size_t i = flight->copy_count++;
-
-            flight->copies[i] = entry->place;
-            flight->pointers[i] = &flight->copies[i];
-            flight->entries[i] = entry;
-            hf__entry_ref(entry);
+            flight->batch.count < HF_LOOK_MAX) {
+            hf__batch_add(&flight->batch, entry);
             entry->look_at = HF_NEVER;
         } else if (entry->look_at < s->recheck_at) {
             s->recheck_at = entry->look_at;
         }
     }
     if (flight) {
-        flight->op.places = flight->pointers;
-        flight->op.place_count = flight->copy_count;
+        flight->op.places = flight->batch.pointers;
+        flight->op.place_count = flight->batch.count;
         s->rechecking = true;
         s->stats.rechecks++;
         hf__flight_submit(flight);
@@ -122,6 +118,7 @@ hf_nsec hf__keeper_step(hf__session *s)
         return now + HF_MS(1000);
     if (s->attach == HF_ATTACH_DONE && now >= s->lease.next_renew)
         renew_session(s, now);
+    hf__audit_due(s, now);
     if (s->attach == HF_ATTACH_NONE && s->attach_retry_at &&
         now >= s->attach_retry_at) {
         s->attach_retry_at = 0;
@@ -136,6 +133,7 @@ hf_nsec hf__keeper_step(hf__session *s)
                                     : hf__lease_next(&s->lease);
 
         next = lease < next ? lease : next;
+        next = hf__audit_next(s) < next ? hf__audit_next(s) : next;
         if (!s->rechecking && s->recheck_at < next)
             next = s->recheck_at;
     } else if (s->attach == HF_ATTACH_NONE && s->attach_retry_at &&

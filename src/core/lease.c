@@ -74,6 +74,8 @@ void hf__lease_began(hf__lease *lease, hf_nsec sent, hf_nsec remaining)
     lease->reason = 0;
     lease->failures = 0;
     lease->clock_doubt = false;
+    lease->unaudited = false;
+    lease->renewed_at = sent;
     lease->deadline = deadline_of(sent, remaining);
     lease->next_renew = sent + lease->renew_every;
     hf__lease_look_at_clocks(lease);
@@ -96,16 +98,22 @@ void hf__lease_renewed(hf__lease *lease, hf_nsec sent, hf_nsec remaining)
             return;
         lease->state = HF_DOUBTFUL;
     }
-    if (deadline > lease->deadline)
+    /* One from before a step of the store's clock counts what is gone. */
+    if (deadline > lease->deadline &&
+        !(lease->clock_doubt && sent < lease->store_sent))
         lease->deadline = deadline;
     if (lease->state == HF_DOUBTFUL && sent < lease->doubt_at &&
         !HF_MUTANT(DOUBT_LIFTED_EARLY))
         return; /* it says nothing about what made us doubt */
-    lease->state = HF_HELD;
-    lease->reason = 0;
     lease->failures = 0;
     lease->clock_doubt = false;
     lease->next_renew = sent + lease->renew_every;
+    if (sent > lease->renewed_at)
+        lease->renewed_at = sent;
+    if (lease->unaudited)
+        return; /* the session lives; whether the holds do is not known yet */
+    lease->state = HF_HELD;
+    lease->reason = 0;
 }
 
 void hf__lease_doubt(hf__lease *lease, hf_nsec now, int reason)
@@ -124,6 +132,21 @@ void hf__lease_doubt(hf__lease *lease, hf_nsec now, int reason)
     if (lease->failures > 0)
         lease->next_renew += (hf_nsec)hf__random_below((uint64_t)pause) + 1;
     lease->failures++;
+}
+
+void hf__lease_memory_doubt(hf__lease *lease, hf_nsec now, int reason)
+{
+    hf__lease_doubt(lease, now, reason);
+    lease->unaudited = lease->state == HF_DOUBTFUL;
+}
+
+void hf__lease_audited(hf__lease *lease)
+{
+    lease->unaudited = false;
+    if (lease->state == HF_DOUBTFUL && lease->renewed_at >= lease->doubt_at) {
+        lease->state = HF_HELD;
+        lease->reason = 0;
+    }
 }
 
 void hf__lease_lost(hf__lease *lease, int reason)
@@ -151,6 +174,39 @@ void hf__lease_look_at_clocks(hf__lease *lease)
         hf__lease_doubt(lease, now, HF_EUNKNOWN);
         lease->next_renew = now;
     }
+}
+
+hf_nsec hf__lease_store_clock(hf__lease *lease, hf_nsec sent, hf_nsec now,
+                              int64_t store_us)
+{
+    const int64_t most_us = INT64_C(1) << 52; /* the year 2112 */
+    hf_nsec slack = hf__lease_guard(lease->ttl) + (now - sent);
+    bool first = lease->store_sent == 0;
+    int64_t offset_us;
+    hf_nsec jump;
+
+    if (store_us <= 0 || store_us > most_us || now < sent ||
+        sent < lease->store_sent)
+        return 0; /* no time, or a later question was answered before */
+    /* It was read between the two instants: in the middle, give or take. */
+    offset_us = store_us - (sent + (now - sent) / 2) / 1000;
+    jump = (offset_us - lease->store_minus_boot_us) * 1000;
+    slack += lease->store_trip;
+    lease->store_minus_boot_us = offset_us;
+    lease->store_sent = sent;
+    lease->store_trip = now - sent;
+    if (first || (jump <= slack && jump >= -slack))
+        return 0;
+    if (jump > 0 && (lease->state == HF_HELD || lease->state == HF_DOUBTFUL)) {
+        lease->deadline -= jump;
+        if (lease->deadline < now)
+            lease->deadline = now;
+        lease->jump_at = now;
+        lease->clock_doubt = true;
+        hf__lease_doubt(lease, now, HF_EUNKNOWN);
+        lease->next_renew = now;
+    }
+    return jump;
 }
 
 hf_nsec hf__lease_lost_at(const hf__lease *lease)

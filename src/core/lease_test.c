@@ -165,6 +165,108 @@ static void a_wall_clock_set_back_means_nothing(void)
     EXPECT_EQ(lease.state, HF_HELD);
 }
 
+static int64_t store_us(hf_nsec ahead)
+{
+    return (now_ns + ahead) / 1000;
+}
+
+static void a_store_set_forward_shortens(void)
+{
+    hf__lease lease = begun();
+    hf_nsec deadline = lease.deadline, sent;
+
+    EXPECT_EQ(hf__lease_store_clock(&lease, now_ns, now_ns, store_us(0)), 0);
+    pass(1000);
+    /* Within the guard, and within what the two trips leave open. */
+    EXPECT_EQ(
+        hf__lease_store_clock(&lease, now_ns, now_ns, store_us(HF_MS(310))), 0);
+    sent = now_ns;
+    pass(100);
+    EXPECT_EQ(hf__lease_store_clock(&lease, sent, now_ns, store_us(HF_MS(670))),
+              0);
+    EXPECT_EQ(lease.state, HF_HELD);
+    sent = now_ns;
+    pass(100);
+    EXPECT_EQ(
+        hf__lease_store_clock(&lease, sent, now_ns, store_us(HF_MS(5670))),
+        HF_MS(5000));
+    EXPECT_EQ(lease.deadline, deadline - HF_MS(5000));
+    EXPECT_EQ(lease.state, HF_DOUBTFUL);
+    EXPECT(lease.clock_doubt);
+    EXPECT_EQ(lease.next_renew, now_ns);
+    hf__lease_renewed(&lease, sent, HF_MS(30000)); /* the one that showed it */
+    EXPECT(lease.clock_doubt);
+    EXPECT_EQ(lease.deadline, sent + HF_MS(30000 - 310));
+    pass(1);
+    EXPECT_EQ(
+        hf__lease_store_clock(&lease, now_ns, now_ns, store_us(HF_MS(5720))),
+        0); /* once per jump */
+    hf__lease_renewed(&lease, now_ns, HF_MS(30000));
+    EXPECT(!lease.clock_doubt);
+    EXPECT_EQ(lease.state, HF_HELD);
+}
+
+static void an_answer_from_before_the_step_counts_less(void)
+{
+    hf__lease lease = begun();
+    hf_nsec before;
+
+    hf__lease_store_clock(&lease, now_ns, now_ns, store_us(0));
+    pass(1000);
+    before = now_ns;
+    pass(10);
+    EXPECT_EQ(
+        hf__lease_store_clock(&lease, now_ns, now_ns, store_us(HF_MS(60000))),
+        HF_MS(60000));
+    EXPECT_EQ(lease.deadline, now_ns); /* never earlier */
+    EXPECT_EQ(hf__lease_store_clock(&lease, before, now_ns, store_us(0)), 0);
+    hf__lease_renewed(&lease, before, HF_MS(30000));
+    EXPECT_EQ(lease.deadline, now_ns);
+    EXPECT_EQ(hf__lease_state(&lease, now_ns), HF_LOST);
+}
+
+static void a_store_set_back_means_nothing(void)
+{
+    hf__lease lease = begun();
+    hf_nsec deadline = lease.deadline;
+
+    hf__lease_store_clock(&lease, now_ns, now_ns, store_us(HF_MS(9000)));
+    pass(1000);
+    EXPECT_EQ(hf__lease_store_clock(&lease, now_ns, now_ns, store_us(0)),
+              -HF_MS(9000));
+    EXPECT_EQ(lease.deadline, deadline);
+    EXPECT_EQ(lease.state, HF_HELD);
+    EXPECT_EQ(hf__lease_store_clock(&lease, now_ns, now_ns, store_us(0)), 0);
+}
+
+static void a_store_without_a_clock_says_nothing(void)
+{
+    static const int64_t odd[] = {0, -1, INT64_MIN, INT64_MAX};
+    hf__lease lease = begun();
+
+    hf__lease_store_clock(&lease, now_ns, now_ns, store_us(0));
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+        EXPECT_EQ(hf__lease_store_clock(&lease, now_ns, now_ns, odd[i]), 0);
+    EXPECT_EQ(lease.state, HF_HELD);
+}
+
+static void another_memory_is_doubt_until_it_was_looked_at(void)
+{
+    hf__lease lease = begun();
+
+    hf__lease_memory_doubt(&lease, now_ns, HF_EUNAVAIL);
+    hf__lease_renewed(&lease, now_ns, HF_MS(30000));
+    EXPECT_EQ(lease.state, HF_DOUBTFUL);
+    hf__lease_audited(&lease);
+    EXPECT_EQ(lease.state, HF_HELD);
+    pass(10);
+    hf__lease_memory_doubt(&lease, now_ns, HF_EUNAVAIL);
+    hf__lease_audited(&lease); /* a renewal is missing */
+    EXPECT_EQ(lease.state, HF_DOUBTFUL);
+    hf__lease_renewed(&lease, now_ns, HF_MS(30000));
+    EXPECT_EQ(lease.state, HF_HELD);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -177,6 +279,11 @@ int main(int argc, char **argv)
         TEST(retries_back_off_but_stay_frequent),
         TEST(a_wall_clock_that_runs_ahead_is_doubt),
         TEST(a_wall_clock_set_back_means_nothing),
+        TEST(a_store_set_forward_shortens),
+        TEST(an_answer_from_before_the_step_counts_less),
+        TEST(a_store_set_back_means_nothing),
+        TEST(a_store_without_a_clock_says_nothing),
+        TEST(another_memory_is_doubt_until_it_was_looked_at),
     };
 
     return run_tests(argc, argv, "lease", cases, sizeof cases / sizeof *cases);

@@ -201,6 +201,9 @@ void hf__leave_timer(hf__timer *timer, hf_nsec now)
         } else {
             hf_nsec span = entry->cap - entry->granted_at;
 
+            /* Its own deadline was earlier than the cap: the margin is left. */
+            if (hf__entry_each(entry) && entry->own_deadline < entry->cap)
+                span = HF_NEVER;
             hf__entry_linger(entry, span / 10 < linger ? span / 10 : linger);
         }
         hf__line_pump(entry->s, key);

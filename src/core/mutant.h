@@ -25,7 +25,9 @@
     X(LOOK_NOT_REPEATED, "a look without an answer was the last one")          \
     X(UNKNOWN_IS_FAILURE, "an unanswered join is taken for a refusal")         \
     X(DOUBT_LIFTED_EARLY, "a renewal sent before the doubt lifts it")          \
-    X(RELEASE_OK_WHEN_LOST, "a release of a lost hold answers 0")
+    X(RELEASE_OK_WHEN_LOST, "a release of a lost hold answers 0")              \
+    X(EACH_BY_SESSION, "a hold that a renewal left out counts as renewed")     \
+    X(AUDIT_OFF, "a reconnect is no reason to look what the store has")
 
 #ifdef HF_MUTANTS
 typedef enum hf__mutant_id {

@@ -86,7 +86,7 @@ static int make_session(hf__session **ret, const hf_open_options *o,
     hf__list_init(&s->outbox);
     s->fork_mark = hf__process_mark();
     s->max_waiters = o->max_waiters;
-    s->recheck_at = HF_NEVER;
+    s->recheck_at = s->audit_at = HF_NEVER;
     s->epoll_fd = s->timer_fd = s->wake_fd = s->result_fd = -1;
     hfd_random(&s->rid_prefix, sizeof s->rid_prefix);
     *ret = s;

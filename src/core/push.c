@@ -6,8 +6,7 @@
  * remembered until that has landed.  One that is lost costs a timed look. */
 #include "core/internal.h"
 
-/* The driver does not say whose queue changed: look at every one. */
-static void look_now(hf__req *req)
+void hf__look_now(hf__req *req)
 {
     if (!req->entry)
         return;
@@ -19,6 +18,18 @@ static void look_now(hf__req *req)
         hf__look_at(req->entry, 0);
 }
 
+/* It overtook the answer of its join, which says where we stood before: kept
+ * until that has landed, and no look is needed then. */
+static void note_early(hf__entry *entry, const hf_place *fresh)
+{
+    entry->pushed = true;
+    if (fresh && fresh->verdict == HF_GRANTED &&
+        !(entry->s->caps & HF_CAP_EACH)) {
+        entry->early_token = fresh->token;
+        entry->early_run = fresh->run;
+    }
+}
+
 static void host_changed(void *ctx, const hf_id *rid, const hf_place *fresh)
 {
     hf__session *s = ctx;
@@ -28,16 +39,18 @@ static void host_changed(void *ctx, const hf_id *rid, const hf_place *fresh)
         hf__entry *entry = hf__entry_find(s, rid);
 
         if (entry && entry->state == HF_ENTRY_JOINING)
-            entry->pushed = true;
-        else if (entry && fresh && fresh->verdict == HF_GRANTED)
-            hf__req_verdict(entry, fresh, true);
+            note_early(entry, fresh);
+        else if (entry && fresh && fresh->verdict == HF_GRANTED &&
+                 !hf__entry_each(entry))
+            hf__req_verdict(entry, fresh, 0);
         else if (entry && entry->req && entry->req->parked)
             s->driver->unpark(s->store, &entry->place);
         else if (entry && entry->state == HF_ENTRY_WAITING)
             hf__look_at(entry, 0);
     } else if (!rid) {
+        /* The driver does not say whose queue changed. */
         HF_LIST_EACH(node, &s->reqs)
-            look_now(HF_CONTAINER(node, hf__req, all));
+            hf__look_now(HF_CONTAINER(node, hf__req, all));
     }
     hf__session_unlock(s);
 }
@@ -62,9 +75,10 @@ static void host_news(void *ctx, const hf_id *rid, int reason)
          * its way, and must find nobody who believes it. */
         hf_place fresh = {.verdict = HF_GONE, .reason = reason};
 
-        hf__req_verdict(entry, &fresh, true);
+        hf__req_verdict(entry, &fresh, 0);
     } else if (entry) {
         entry->pushed = true;
+        entry->early_token = 0;
     }
     hf__session_unlock(s);
 }
@@ -75,7 +89,10 @@ static void host_doubt(void *ctx, int reason, const char *text)
 
     hf__session_lock(s);
     hfd_log(HF_LOG_WARN, "the store is in doubt: %s", text);
-    hf__lease_doubt(&s->lease, hfd_now(), reason);
+    if (reason == HF_EUNAVAIL)
+        hf__audit_want(s, hfd_now(), reason);
+    else
+        hf__lease_doubt(&s->lease, hfd_now(), reason);
     hf__session_judge(s, hfd_now());
     hf__session_wake_keeper(s, s->lease.next_renew);
     hf__session_unlock(s);

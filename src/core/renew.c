@@ -32,7 +32,9 @@ static int answer_of(hf__entry *entry, const hf_op *op, hf_error *err)
     return code;
 }
 
-static void prepare_renew(hf__entry *entry, hf_op *op, hf_place *copy)
+/* Fill op; false: no memory. */
+static bool prepare_renew(hf__entry *entry, hf_op *op, hf_place *copy,
+                          hf__batch *batch)
 {
     bool fixed = entry->place.lease > 0;
 
@@ -40,14 +42,17 @@ static void prepare_renew(hf__entry *entry, hf_op *op, hf_place *copy)
     *copy = entry->place;
     if (fixed)
         op->place = copy;
+    return fixed || hf__each_fill(entry->s, batch, op);
 }
 
-static int end_renew(hf__entry *entry, hf_op *op, uint64_t gen, hf_error *err)
+static int end_renew(hf__entry *entry, hf_op *op, const hf__batch *batch,
+                     uint64_t gen, hf_error *err)
 {
     hf__session *s = entry->s;
     int code;
 
     if (entry->place.lease == 0) {
+        hf__each_answered(s, batch, op);
         hf__session_renewed(s, op, gen);
         code = hf__entry_check(entry, hfd_now());
         if (code)
@@ -59,11 +64,9 @@ static int end_renew(hf__entry *entry, hf_op *op, uint64_t gen, hf_error *err)
         return hf__lost_error(entry, code, err);
     code = answer_of(entry, op, err);
     if (code == 0) {
-        hf_nsec left = op->place->remaining;
-
-        entry->sure_at = op->sent;
-        entry->own_deadline = op->sent + left - hf__lease_guard(left);
+        hf__entry_extend(entry, op->sent, op->place->remaining);
         hf__entry_arm(entry);
+        hf__session_clock(s, op);
     }
     return code;
 }
@@ -83,10 +86,15 @@ int hf_renew(hf_hold *handle, hf_error *err)
     } else {
         hf__session *s = hold->entry->s;
         uint64_t gen = s->gen;
+        hf__batch batch = {.count = 0};
 
-        prepare_renew(hold->entry, &op, &copy);
-        hf__op_run(s, &op);
-        code = end_renew(hold->entry, &op, gen, err);
+        if (prepare_renew(hold->entry, &op, &copy, &batch)) {
+            hf__op_run(s, &op);
+            code = end_renew(hold->entry, &op, &batch, gen, err);
+        } else {
+            code = hf__error(err, HF_ENOMEM, "out of memory");
+        }
+        hf__batch_done(&batch);
     }
     hf__hold_leave(hold);
     return code;
@@ -211,7 +219,8 @@ int hf_release_start(hf_hold *handle, void *user, hf_request **ret,
 static void renew_landed(hf__flight *flight)
 {
     hf_error err = {0};
-    int code = end_renew(flight->entry, &flight->op, flight->gen, &err);
+    int code = end_renew(flight->entry, &flight->op, &flight->batch,
+                         flight->gen, &err);
 
     hf__req_finish(flight->req, code, &err);
 }
@@ -239,11 +248,13 @@ int hf_renew_start(hf_hold *handle, void *user, hf_request **ret, hf_error *err)
                                 renew_landed);
         if (ret)
             *ret = HF_HANDLE(hf_request, req->id);
-        if (flight) {
-            prepare_renew(hold->entry, &flight->op, &flight->place);
+        if (flight && prepare_renew(hold->entry, &flight->op, &flight->place,
+                                    &flight->batch)) {
             flight->req = req;
             hf__flight_submit(flight);
         } else {
+            if (flight)
+                hf__flight_free(flight);
             hf__req_finish(req, HF_ENOMEM, NULL);
         }
     }

@@ -141,6 +141,7 @@ void hf__op_run(hf__session *s, hf_op *op)
 {
     op->done = note_done;
     op->core = NULL;
+    op->driven = true; /* a flight's is not: nobody of ours drives it */
     hf__session_unlock(s);
     s->driver->start(s->store, op);
     if (!(s->caps & HF_CAP_BLOCKING))
@@ -150,13 +151,9 @@ void hf__op_run(hf__session *s, hf_op *op)
 
 void hf__flight_free(hf__flight *flight)
 {
-    for (size_t i = 0; i < flight->copy_count; i++)
-        hf__entry_unref(flight->entries[i]);
+    hf__batch_done(&flight->batch);
     if (flight->entry)
         hf__entry_unref(flight->entry);
-    hfd_free(flight->copies);
-    hfd_free(flight->pointers);
-    hfd_free(flight->entries);
     hfd_free(flight);
 }
 
@@ -236,6 +233,7 @@ static void wake_waiting(hf__session *s)
 
 static void attach_landed(hf__session *s, const hf_op *op)
 {
+    hf__session_clock(s, op);
     if (op->outcome == HF_APPLIED && op->error.code == 0) {
         s->attach = HF_ATTACH_DONE;
         s->attach_failures = 0;
@@ -243,6 +241,7 @@ static void attach_landed(hf__session *s, const hf_op *op)
         s->gen++;
         s->sid = op->sid;
         hf__lease_began(&s->lease, op->sent, op->remaining);
+        s->audit_at = HF_NEVER; /* a new session has nothing there */
         s->told = HF_HELD;
         hf__session_wake_keeper(s, s->lease.next_renew);
         hf__line_pump_all(s);
@@ -317,6 +316,44 @@ void hf__session_want(hf__session *s, bool here)
 }
 
 /* ---- the lease of the session ---- */
+
+/* A store whose clock was set forward ends every lease that much earlier.  What
+ * this answer, or a later question, brought is counted from after the step. */
+static void shorten_holds(hf__session *s, const hf_op *op, hf_nsec by,
+                          hf_nsec now)
+{
+    HF_LIST_EACH(node, &s->entries) {
+        hf__entry *entry = HF_CONTAINER(node, hf__entry, of_session);
+
+        if (entry->state != HF_ENTRY_GRANTED || entry->told == HF_LOST)
+            continue;
+        if (entry->own_deadline != HF_NEVER && entry->sure_at < op->sent) {
+            entry->own_deadline -= by;
+            if (entry->own_deadline < now)
+                entry->own_deadline = now;
+        }
+        hf__entry_arm(entry);
+    }
+}
+
+void hf__session_clock(hf__session *s, const hf_op *op)
+{
+    hf_nsec now, jump;
+
+    if (!(s->caps & HF_CAP_CLOCK) || op->outcome != HF_APPLIED)
+        return;
+    now = hfd_now();
+    jump = hf__lease_store_clock(&s->lease, op->sent, now, op->store_us);
+    if (jump == 0)
+        return;
+    hfd_log(HF_LOG_WARN, "the store's clock was set %s by %lld ms",
+            jump > 0 ? "forward" : "back",
+            (long long)((jump > 0 ? jump : -jump) / 1000000));
+    if (jump > 0) {
+        shorten_holds(s, op, jump, now);
+        hf__session_wake_keeper(s, 0);
+    }
+}
 
 static void nothing_landed(hf__flight *flight)
 {
@@ -411,6 +448,8 @@ void hf__session_renewed(hf__session *s, hf_op *op, uint64_t gen)
         hf__session_judge(s, now); /* was it lost before the answer came? */
         if (gen != s->gen)
             return;
+        /* First what a step took away, then what the answer gives. */
+        hf__session_clock(s, op);
         hf__lease_renewed(&s->lease, op->sent, op->remaining);
         rearm_holds(s);
     } else if (op->outcome == HF_APPLIED &&

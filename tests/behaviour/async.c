@@ -71,7 +71,7 @@ static void free_lock(void)
     hf_request *request = start(a, "k", &tag);
     hf_hold *hold = collect_hold(a, request, &tag);
     expect_nothing(a);
-    EXPECT(hf_hold_token(hold) != 0);
+    EXPECT_RISES(hf_hold_token(hold), 0);
     EXPECT_CODE(probe(b, "k"), HF_EBUSY);
     give(hold);
     hf_close(a);
@@ -93,7 +93,7 @@ static void busy_lock(void)
         EXPECT(!is_readable(hf_session_fd(b), 50));
         give(hold);
         hold = collect_hold(b, request, &tag);
-        EXPECT(hf_hold_token(hold) > token);
+        EXPECT_RISES(hf_hold_token(hold), token);
         give(hold);
         expect_nothing(b);
     }
@@ -255,8 +255,9 @@ static void many_waiters(void)
     for (size_t i = 0; i < MANY; i++)
         requests[i] = start(b, "k", (void *)i);
     await_waiters(b, MANY);
-    EXPECT_EQ(count_fds(), fds);
-    EXPECT_EQ(count_threads(), threads);
+    /* A server may be spoken to over one connection more than before. */
+    EXPECT(count_fds() <= fds + store_is_remote());
+    EXPECT_THREADS(threads);
     expect_nothing(b);
     for (size_t i = 0; i < MANY; i++)
         EXPECT_CODE(hf_cancel(requests[i], NULL), 0);
@@ -317,7 +318,7 @@ static void chain(void)
         hf_result result = collect_one(s);
         EXPECT_CODE(result.error.code, 0);
         EXPECT_EQ((uintptr_t)result.user, i); /* in their order */
-        EXPECT(hf_hold_token(result.hold) > last);
+        EXPECT_RISES(hf_hold_token(result.hold), last);
         last = hf_hold_token(result.hold);
         give(result.hold);
     }

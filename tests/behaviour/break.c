@@ -79,7 +79,7 @@ static void graceful(void)
     EXPECT(hf_hold_check(hold, NULL) != 0);
     expect_forced(hold, fd, &reason);
     EXPECT_CODE(waiter_code(&w), 0);
-    EXPECT(w.token > hf_hold_token(hold));
+    EXPECT_RISES(w.token, hf_hold_token(hold));
     EXPECT_CODE(hf_release(hold, NULL), HF_EFORCED);
     EXPECT_CODE(hf_release(hold, NULL), HF_ENOTHELD);
     EXPECT_CODE(hf_hold_check(kept, NULL), 0);
@@ -106,7 +106,7 @@ static void at_once(void)
     await_waiting(operator_, "k", 1);
     EXPECT_EQ(break_key("k", 0, true), 1);
     EXPECT_CODE(waiter_code(&w), 0);
-    EXPECT(w.token > hf_hold_token(hold));
+    EXPECT_RISES(w.token, hf_hold_token(hold));
     expect_forced(hold, fd, &reason);
     EXPECT_CODE(hf_release(hold, NULL), HF_EFORCED);
     EXPECT_CODE(hf_hold_check(w.hold, NULL), 0);

@@ -248,7 +248,7 @@ static void *hammer(void *arg)
 {
     while (!atomic_load(&stop)) {
         hf_hold *hold = take(arg, "k");
-        EXPECT(hf_hold_token(hold) > last_token);
+        EXPECT_RISES(hf_hold_token(hold), last_token);
         last_token = hf_hold_token(hold);
         give(hold);
     }

@@ -86,11 +86,11 @@ static void doubt_then_loss(void)
     EXPECT(err.code == HF_EEXPIRED && err.text[0] != '\0');
     EXPECT(hf_error_class(err.code) == HF_CLASS_LOST);
     EXPECT(hf_hold_remaining_ms(hold) == 0);
-    EXPECT(hf_hold_token(hold) != 0);
+    EXPECT_RISES(hf_hold_token(hold), 0);
     AWAIT(atomic_load(&h.loss) == 1);
     EXPECT_CODE(atomic_load(&h.loss_reason), HF_EEXPIRED);
     EXPECT_CODE(waiter_code(&w), 0);
-    EXPECT(w.token > hf_hold_token(hold));
+    EXPECT_RISES(w.token, hf_hold_token(hold));
 
     /* A one-way door: the store recovers, the hold does not. */
     faults_set(NULL);
@@ -172,7 +172,7 @@ static void lost_answers(void)
     EXPECT_CODE(hf_hold_check(hold, NULL), HF_EEXPIRED);
     faults_set(NULL);
     hf_hold *other = take(rival, "k");
-    EXPECT(hf_hold_token(other) > hf_hold_token(hold));
+    EXPECT_RISES(hf_hold_token(other), hf_hold_token(hold));
     EXPECT_CODE(hf_release(hold, NULL), HF_EEXPIRED);
     EXPECT_CODE(hf_hold_check(other, NULL), 0);
     EXPECT_CODE(probe(s, "k"), HF_EBUSY);
@@ -197,7 +197,7 @@ static void lost_and_not_released(void)
     EXPECT(again == NULL);
     EXPECT_CODE(hf_release(hold, NULL), HF_EEXPIRED);
     again = take(s, "k");
-    EXPECT(hf_hold_token(again) > token);
+    EXPECT_RISES(hf_hold_token(again), token);
     EXPECT_CODE(hf_hold_check(again, NULL), 0);
     give(again);
     hf_close(s);
@@ -235,7 +235,7 @@ static void local_waiter_goes_on(void)
     await_state(hold, HF_LOST);
     faults_set(NULL);
     EXPECT_CODE(waiter_code(&w), 0);
-    EXPECT(w.token > hf_hold_token(hold));
+    EXPECT_RISES(w.token, hf_hold_token(hold));
     EXPECT_CODE(hf_hold_check(w.hold, NULL), 0);
     EXPECT_CODE(hf_release(hold, NULL), HF_EEXPIRED);
     EXPECT_CODE(waiter_finish(&w), 0);

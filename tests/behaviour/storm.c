@@ -51,7 +51,7 @@ static void enter_alone(struct room *r, long id, uint64_t token)
 {
     long nobody = 0;
 
-    EXPECT(token > atomic_load(&r->token));
+    EXPECT_RISES(token, atomic_load(&r->token));
     atomic_store(&r->token, token);
     if (!atomic_compare_exchange_strong(&r->owner, &nobody, id)) {
         /* Only the word of one who was killed may stand here. */
@@ -217,7 +217,7 @@ static void end_storm(void)
         char name[16];
         snprintf(name, sizeof(name), "room %d", i);
         hf_hold *hold = take(s, name);
-        EXPECT(hf_hold_token(hold) > atomic_load(&storm->rooms[i].token));
+        EXPECT_RISES(hf_hold_token(hold), atomic_load(&storm->rooms[i].token));
         give(hold);
         EXPECT_EQ(atomic_load(&storm->rooms[i].readers), 0);
     }
@@ -257,7 +257,7 @@ static void all_at_once(void)
 static int run_victim(void *arg)
 {
     int crew = *(int *)arg;
-    hf_session *s = open_store();
+    hf_session *s = open_leased(mortal_lease_ms());
     struct sailor me = new_sailor(s, crew, 0);
 
     while (s != NULL)

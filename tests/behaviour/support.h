@@ -63,12 +63,26 @@ const char *store_url_switched(void);
 void faults_set(const char *words);
 /* Do other processes see it? */
 bool store_is_shared(void);
+/* Is it reached through connections? */
+bool store_is_remote(void);
+/* Is a process that dies noticed at once, or when its lease ends? */
+bool store_sees_deaths(void);
+/* A lease for a session whose process is killed by the test. */
+int64_t mortal_lease_ms(void);
+/* All caps in `caps` are promised by it; asked of the session opened last. */
+bool store_has(uint32_t caps);
+/* Tokens rise, where there are any. */
+#define EXPECT_RISES(later, earlier)                                           \
+    EXPECT(!store_has(HF_CAP_TOKEN) || (later) > (earlier))
 /* A file name in the test's own folder, which is removed afterwards. */
 const char *scratch_path(const char *name, char *buf, size_t size);
 
+/* Opens; a test that needs what this store lacks ends here (needs.c). */
 hf_session *open_store(void);
 hf_session *open_leased(int64_t lease_ms);
 hf_session *open_url(const char *url, int64_t lease_ms);
+
+void skip_if_unfit(uint32_t caps);
 
 /* ---- Locks ------------------------------------------------------------- */
 

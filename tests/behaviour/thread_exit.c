@@ -71,7 +71,7 @@ static void local_waiter_gets_it(void)
     for (int i = 0; i < 20; i++) {
         on_thread(take_and_leave, &l);
         hf_hold *hold = take(s, "k");
-        EXPECT(hf_hold_token(hold) > last);
+        EXPECT_RISES(hf_hold_token(hold), last);
         last = hf_hold_token(hold);
         give(hold);
     }
@@ -164,7 +164,7 @@ static void *take_and_fall(void *arg)
     static atomic_uint_fast64_t last;
     hf_hold *hold = take(arg, "k");
 
-    EXPECT(hf_hold_token(hold) > atomic_load(&last));
+    EXPECT_RISES(hf_hold_token(hold), atomic_load(&last));
     atomic_store(&last, hf_hold_token(hold));
     return NULL;
 }

@@ -26,7 +26,7 @@ static void dead_holder_is_passed_over(void)
     outlive_lease();
     EXPECT_CODE(recheck(b, &two), 0);
     EXPECT_EQ(two.verdict, HF_GRANTED);
-    EXPECT(two.token > one.token);
+    EXPECT_RISES(b, two.token, one.token);
     EXPECT_EQ(leave(a, &one), HF_GONE);
     EXPECT_CODE(one.reason, HF_EEXPIRED);
     must_leave(b, &two);

@@ -33,7 +33,7 @@ static void fixed_lease_outlives_its_session(void)
     test_sleep_ms(FIXED_MS + SLACK_MS);
     EXPECT_CODE(recheck(b, &two), 0);
     EXPECT_EQ(two.verdict, HF_GRANTED);
-    EXPECT(two.token > one.token);
+    EXPECT_RISES(b, two.token, one.token);
     must_leave(b, &two);
     party_drop(a);
     party_close(b);

@@ -10,7 +10,7 @@ const target *the_target = &targets[0];
 static const test_case *const clauses[] = {
     join_tests,  order_tests,   leave_tests, renew_tests, expiry_tests,
     wait_tests,  publish_tests, fixed_tests, evict_tests, list_tests,
-    error_tests, name_tests,    kind_tests,  storm_tests};
+    error_tests, name_tests,    kind_tests,  storm_tests, each_tests};
 
 enum { CASES_MAX = 256 };
 static test_case cases[CASES_MAX];
@@ -47,9 +47,12 @@ static const target *find_target(const char *name)
 int main(int argc, char **argv)
 {
     char *none[] = {argv[0], NULL};
+    size_t count = gather_cases();
 
     if (argc > 1)
         the_target = find_target(argv[1]);
+    if (!known_needs(cases, count))
+        return 2;
     return run_tests(argc > 2 ? argc - 1 : 1, argc > 2 ? argv + 1 : none,
-                     the_target->name, cases, gather_cases());
+                     the_target->name, cases, count);
 }

@@ -121,7 +121,7 @@ static void used_keys_leave_nothing(void)
         snprintf(key, sizeof key, "/invoice/%d", i);
         place = make_place(key, HF_EXCLUSIVE);
         must_hold(a, &place);
-        EXPECT(place.token > last);
+        EXPECT_RISES(a, place.token, last);
         last = place.token;
         must_leave(a, &place);
     }

@@ -187,8 +187,8 @@ static void play_random(uint64_t seed, bool permits, int steps)
     member members[MEMBERS_MAX] = {{.p = NULL}};
     uint64_t state = seed;
 
-    fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
     open_history(&h, "k");
+    fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < steps; i++) {
         uint64_t draw = (state = state * UINT64_C(6364136223846793005) +
                                  1442695040888963407) >>

@@ -62,8 +62,25 @@ party *party_open(int ttl_ms)
     EXPECT_OK(hf__registry_open(&p->driver, &p->store, &p->url,
                                 the_target->url("a"), &host, &p->caps, &err),
               err);
+    skip_if_unfit(p->caps);
     party_attach(p, ttl_ms);
     return p;
+}
+
+/* Wait for something, until the store has told that it listens. */
+static void warm_up(party *p)
+{
+    hf_place held = make_place("warm", HF_EXCLUSIVE);
+    hf_place waits = make_place("warm", HF_EXCLUSIVE);
+
+    waits.own[1] = HF_PLACE_PUSH;
+    if (join(p, &held) == 0 && held.verdict == HF_GRANTED) {
+        must_wait(p, &waits);
+        EXPECT(wait_changed(p, &waits.rid, PATIENCE_MS));
+        leave(p, &waits);
+    }
+    leave(p, &held);
+    forget_events(p);
 }
 
 void party_attach(party *p, int ttl_ms)
@@ -78,6 +95,10 @@ void party_attach(party *p, int ttl_ms)
     run_op(p, &op);
     EXPECT_CODE(op.error.code, 0);
     EXPECT(op.remaining > 0 && op.remaining <= HF_MS(ttl_ms));
+    if (the_target->quirks.settle)
+        the_target->quirks.settle("a");
+    if (the_target->quirks.listens_late)
+        warm_up(p);
 }
 
 int party_renew(party *p, int ttl_ms)
@@ -85,6 +106,8 @@ int party_renew(party *p, int ttl_ms)
     hf_op op = make_op(p, HF_OP_RENEW);
 
     op.ttl = HF_MS(ttl_ms);
+    op.places = p->held;
+    op.place_count = HAS_CAP(p, HF_CAP_EACH) ? p->held_count : 0;
     run_op(p, &op);
     if (op.error.code == 0)
         EXPECT(op.remaining > 0 && op.remaining <= HF_MS(ttl_ms));

@@ -32,14 +32,14 @@ static uint64_t draw(runner *r)
     return r->random >> 33;
 }
 
-static void visit(ground *g, const hf_place *place)
+static void visit(const party *p, ground *g, const hf_place *place)
 {
     if (place->mode == HF_EXCLUSIVE) {
         uint64_t last = atomic_load(&g->last_token);
 
         EXPECT_EQ(atomic_fetch_add(&g->alone, 1), 0);
         EXPECT_EQ(atomic_load(&g->together), 0);
-        EXPECT(place->token > last);
+        EXPECT_RISES(p, place->token, last);
         atomic_store(&g->last_token, place->token);
         sched_yield();
         EXPECT_EQ(atomic_load(&g->together), 0);
@@ -80,8 +80,10 @@ static void *run_storm(void *arg)
 
     for (int i = 0; i < ROUNDS; i++) {
         size_t key = draw(r) % KEYS;
-        hf_place place =
-            make_place(storm_keys[key], draw(r) % 4 ? HF_EXCLUSIVE : HF_SHARED);
+        hf_place place = make_place(
+            storm_keys[key], draw(r) % 4 == 0 && HAS_CAP(r->p, HF_CAP_SHARED)
+                                 ? HF_SHARED
+                                 : HF_EXCLUSIVE);
         int code;
 
         place.run = (uint32_t)(1 + draw(r) % 4);
@@ -92,7 +94,7 @@ static void *run_storm(void *arg)
         if (draw(r) % 16 == 0)
             EXPECT_CODE(join(r->p, &place), 0);
         if (wait_turn(r, &place))
-            visit(&r->grounds[key], &place);
+            visit(r->p, &r->grounds[key], &place);
         EXPECT(leave(r->p, &place) != HF_GONE);
     }
     return NULL;

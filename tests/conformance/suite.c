@@ -25,11 +25,10 @@ void run_op(party *p, hf_op *op)
 
     op->core = &done;
     op->done = count_done;
+    op->driven = true;
     p->driver->start(p->store, op);
-    if (atomic_load(&done) == 0) {
-        EXPECT(p->driver->drive != NULL);
+    if (!HAS_CAP(p, HF_CAP_BLOCKING)) /* done or not: it was promised */
         p->driver->drive(p->store, op);
-    }
     EXPECT_EQ(atomic_load(&done), 1);
     EXPECT(op->outcome == HF_APPLIED || op->outcome == HF_NOT_APPLIED);
     EXPECT(op->outcome == HF_APPLIED || op->error.code != 0);
@@ -100,12 +99,31 @@ static void check_place(party *p, hf_place *place)
     }
 }
 
+/* Where holds expire one by one, the renewal names them. */
+static void note_held(party *p, hf_place *place, bool held)
+{
+    size_t at = 0;
+
+    if (!HAS_CAP(p, HF_CAP_EACH))
+        return;
+    pthread_mutex_lock(&p->mutex);
+    while (at < p->held_count && p->held[at] != place)
+        at++;
+    if (held && at == p->held_count && at < HELD_MAX && place->lease == 0)
+        p->held[p->held_count++] = place;
+    else if (!held && at < p->held_count)
+        p->held[at] = p->held[--p->held_count];
+    pthread_mutex_unlock(&p->mutex);
+}
+
 static int run_place(party *p, hf_op *op, hf_place *place)
 {
     op->place = place;
     run_op(p, op);
-    if (op->error.code == 0)
+    if (op->error.code == 0) {
         check_place(p, place);
+        note_held(p, place, place->verdict == HF_GRANTED);
+    }
     return op->error.code;
 }
 
@@ -138,8 +156,10 @@ int recheck_many(party *p, hf_place **places, size_t n)
     op.places = places;
     op.place_count = n;
     run_op(p, &op);
-    for (size_t i = 0; i < n && op.error.code == 0; i++)
+    for (size_t i = 0; i < n && op.error.code == 0; i++) {
         check_place(p, places[i]);
+        note_held(p, places[i], places[i]->verdict == HF_GRANTED);
+    }
     return op.error.code;
 }
 
@@ -179,6 +199,7 @@ static hf_verdict run_leave(party *p, hf_op *op, hf_place *place)
 {
     int code = run_bare(p, op, place);
 
+    note_held(p, place, false);
     /* A session that is over may be said so twice. */
     if (code != HF_EEXPIRED)
         EXPECT_CODE(code, 0);

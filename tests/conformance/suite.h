@@ -24,6 +24,11 @@
 typedef struct quirks {
     int lease_min_ms;   /* the shortest lease that the store keeps */
     bool break_at_once; /* evict without `now` removes at once, too */
+    /* A waiter is passed over until its store listens, which takes a moment:
+     * each party waits for something before the test begins. */
+    bool listens_late;
+    /* After each opening: what patience would do, too; NULL: nothing. */
+    void (*settle)(const char *which);
 } quirks;
 
 typedef struct target {
@@ -38,9 +43,13 @@ extern const target targets[];
 extern const size_t target_count;
 extern const target *the_target; /* chosen by main */
 
+/* What a test asks of a store that not every one has (needs.c). */
+void skip_if_unfit(uint32_t caps); /* the test that runs, on these caps */
+bool known_needs(const test_case *cases, size_t count); /* names are right */
+
 /* ---- Parties ------------------------------------------------------------ */
 
-enum { PATIENCE_MS = 10000, EVENTS_MAX = 4096 };
+enum { PATIENCE_MS = 10000, EVENTS_MAX = 4096, HELD_MAX = 64 };
 enum { LONG_MS = 30000 }; /* a lease that ends in no test */
 
 typedef struct event { /* what the store told this party */
@@ -60,6 +69,8 @@ typedef struct party {
     pthread_mutex_t mutex; /* guards what follows */
     size_t event_count;
     event events[EVENTS_MAX];
+    hf_place *held[HELD_MAX]; /* HF_CAP_EACH: what a renewal extends */
+    size_t held_count;
     pthread_t server;
     atomic_bool serving;
 } party;
@@ -148,8 +159,11 @@ bool oracle_granted(const oracle_entry *queue, size_t me);
 extern const test_case join_tests[], order_tests[], leave_tests[],
     renew_tests[], expiry_tests[], wait_tests[], publish_tests[], fixed_tests[],
     evict_tests[], list_tests[], error_tests[], name_tests[], kind_tests[],
-    storm_tests[];
+    storm_tests[], each_tests[];
 
+/* Tokens rise, where there are any. */
+#define EXPECT_RISES(p, later, earlier)                                        \
+    EXPECT(!HAS_CAP(p, HF_CAP_TOKEN) || (later) > (earlier))
 #define HAS_CAP(p, cap) (((p)->caps & (cap)) != 0)
 #define SAME_ID(a, b) (memcmp(&(a), &(b), sizeof(hf_id)) == 0)
 

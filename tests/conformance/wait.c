@@ -33,7 +33,7 @@ static void push_tells_the_next(void)
         EXPECT(wait_changed(b, &two.rid, PATIENCE_MS));
         EXPECT_CODE(recheck(b, &two), 0);
         EXPECT_EQ(two.verdict, HF_GRANTED);
-        EXPECT(two.token > one.token);
+        EXPECT_RISES(b, two.token, one.token);
         if (told_granted(b, &two.rid, &token))
             EXPECT_EQ(token, two.token);
         must_leave(b, &two);

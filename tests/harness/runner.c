@@ -23,6 +23,7 @@
 enum { SKIPPED = 77 };
 
 static char folder[128];
+static const char *running = "";
 
 long long test_now_ms(void)
 {
@@ -51,6 +52,11 @@ void skip_test(const char *why)
 const char *test_folder(void)
 {
     return folder;
+}
+
+const char *test_name(void)
+{
+    return running;
 }
 
 static int remove_one(const char *path, const struct stat *st, int type,
@@ -85,6 +91,18 @@ static int count_descriptors(void)
     return count;
 }
 
+static void show_descriptors(void)
+{
+    char path[64], link[256];
+
+    for (int fd = 0; fd < 1024; fd++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        ssize_t len = readlink(path, link, sizeof link - 1);
+        if (len > 0)
+            fprintf(stderr, "  %d: %.*s\n", fd, (int)len, link);
+    }
+}
+
 /* The child's part: run the case, then look for what it left behind. */
 static void run_case(const test_case *test, int output)
 {
@@ -104,6 +122,7 @@ static void run_case(const test_case *test, int output)
     if (count_descriptors() > before) {
         fprintf(stderr, "the test left %d descriptors open\n",
                 count_descriptors() - before);
+        show_descriptors();
         _Exit(1);
     }
     exit(0); /* not _Exit: the leak checker runs at exit */
@@ -155,6 +174,7 @@ static int run_one(const char *suite, const test_case *test)
 
     if (scale)
         limit_s *= (unsigned)atoi(scale);
+    running = test->name;
     make_folder();
     fflush(NULL);
     pid = fork();

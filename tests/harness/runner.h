@@ -30,6 +30,8 @@ void skip_test(const char *why) __attribute__((noreturn));
 /* A new folder for this test, removed when it ends. */
 const char *test_folder(void);
 
+const char *test_name(void); /* of the test that runs */
+
 /* Sleep this long (real time). */
 void test_sleep_ms(int ms);
 

@@ -1,5 +1,6 @@
 /* target.c - fresh store URLs for each target.  A mem: store is of one process
- * and vanishes with it; a SQLite file lives in the test's folder. */
+ * and vanishes with it; a SQLite file lives in the test's folder; on Redis (see
+ * redis_url.c) a store is a namespace of the server that with-redis started. */
 #include "harness/target.h"
 
 #include <stdio.h>
@@ -8,9 +9,12 @@
 #include <unistd.h>
 
 #include "harness/expect.h"
+#include "harness/redis_url.h"
 #include "harness/runner.h"
 
-const char *const test_targets[] = {"mem", "mem-nomarks", "sqlite", NULL};
+const char *const test_targets[] = {
+    "mem",          "mem-nomarks",  "sqlite",         "redis", "rediss",
+    "redis-simple", "redis-spring", "redis-redisson", NULL};
 
 const char *test_target(void)
 {
@@ -35,6 +39,8 @@ const char *test_url(const char *which, const char *prefix, const char *query)
     else if (strcmp(target, "mem-nomarks") == 0)
         len = asprintf(&url, "%smem:%s?marks=no%s%s", prefix, which, and_query,
                        query);
+    else if ((url = redis_test_url(target, which, prefix, query)) != NULL)
+        len = (int)strlen(url);
     if (len < 0)
         FAIL_TEST("no target '%s'", target);
     return url; /* a few per test process, gone with it */

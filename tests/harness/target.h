@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* The targets of this build: "mem", "mem-nomarks", "sqlite".  NULL-ended. */
+/* "mem", "mem-nomarks", "sqlite", "redis", ... (with-redis); NULL-ended. */
 extern const char *const test_targets[];
 
 /* The target chosen for this process: $HOLDFAST_TEST_TARGET, default "mem". */

@@ -286,7 +286,7 @@ static void draw_extras(sim_client *c, hf_lock_options *o)
         o->at_least_ms = sim_span(w, 1, 600);
     if (sim_chance(w, 3))
         o->owner = sim_below(&w->chance, 2) + 1;
-    if (sim_chance(w, 16)) {
+    if (sim_chance(w, 16) && !w->each) {
         o->value = "v";
         o->value_len = 1;
     }

@@ -174,7 +174,7 @@ static void on_grant(checker *c, const sim_event *e)
     t->granted = e->at;
     t->token = e->token;
     t->until = e->flags & SIM_DOUBT ? e->at : e->until;
-    t->longest = e->until;
+    t->longest = t->until;
     if (e->token > key->told_max)
         key->told_max = e->token;
     if (key->active_count < ACTIVE_MAX)
@@ -197,6 +197,16 @@ static void on_belief(checker *c, const sim_event *e)
     if (e->until > t->longest)
         t->longest = e->until;
     check_alone(c, e->task, e->at);
+}
+
+/* What was told before a clock was in doubt binds nobody any more: a loss may
+ * come earlier now. */
+static void on_cut(task *t, int64_t at)
+{
+    if (t->until > at)
+        t->until = at;
+    if (t->longest > at)
+        t->longest = at;
 }
 
 static void on_gone(checker *c, const sim_event *e)
@@ -327,8 +337,7 @@ bool sim_check_caller(checker *c, const sim_event *e)
         on_belief(c, e);
         return true;
     case SIM_CUT:
-        if (c->tasks[e->task].until > e->at)
-            c->tasks[e->task].until = e->at;
+        on_cut(&c->tasks[e->task], e->at);
         return true;
     case SIM_GONE:
         on_gone(c, e);

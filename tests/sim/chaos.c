@@ -104,6 +104,8 @@ void sim_chaos_step(sim_world *w)
         break;
     default:
         sim_store_forget(w);
+        if (running && sim_has(w, SIM_FAULT_GHOST))
+            sim_store_haunt(w, c);
         break;
     }
     sim_chaos_begin(w);

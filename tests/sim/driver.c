@@ -5,6 +5,8 @@
  * them, lets the world go on until its answer or its deadline has come. */
 #include "sim/sim.h"
 
+#include <stdlib.h>
+
 #include "core/registry.h"
 
 static sim_world *world;
@@ -24,8 +26,13 @@ static int sim_open(hf_store **ret, const hf_url *url, const hf_host *host,
     *ret = store;
     *ret_caps = HF_CAP_FIFO | HF_CAP_TOKEN | HF_CAP_PUSH | HF_CAP_SHARED |
                 HF_CAP_PERMIT | HF_CAP_FIXED_LEASE | HF_CAP_VALUE;
-    if (world->marks)
+    if (world->each)
+        *ret_caps =
+            HF_CAP_TOKEN | HF_CAP_FIXED_LEASE | HF_CAP_MARKS | HF_CAP_EACH;
+    else if (world->marks)
         *ret_caps |= HF_CAP_MARKS | HF_CAP_RUN;
+    if (world->clock)
+        *ret_caps |= HF_CAP_CLOCK;
     return 0;
 }
 
@@ -47,6 +54,8 @@ static void sim_start(hf_store *store, hf_op *op)
 
 static void sim_drive(hf_store *store, hf_op *op)
 {
+    if (!op->driven)
+        abort(); /* it was started as if nobody would come for it */
     while (sim_net_pending(op))
         sim_run_one(store->client->world, HF_NEVER);
 }

@@ -153,7 +153,9 @@ static void report(uint64_t seed, uint32_t faults, const sim_verdict *first)
     printf("FAIL seed %llu: ", (unsigned long long)seed);
     sim_print_verdict(stdout, &world.history, &verdict);
     printf("  %s store, pushes %s the grant; faults:",
-           world.marks ? "marking" : "judged",
+           world.each    ? "one-by-one"
+           : world.marks ? "marking"
+                         : "judged",
            world.fresh && world.marks ? "carry" : "without");
     for (int i = 0; i < SIM_FAULT_COUNT; i++) {
         if (fewest >> i & 1) {

@@ -33,6 +33,7 @@ struct sim_call {
     bool mute, answered, used;
     sim_news news[SIM_HOLDS]; /* that its reply carries */
     size_t news_count;
+    sim_rows rows; /* that it lists */
     char value[16];
     char text[16];
     sim_call *next;
@@ -71,7 +72,7 @@ static sim_call *take_call(void)
     }
     call->refs = 0;
     call->mute = call->answered = false;
-    call->news_count = 0;
+    call->news_count = call->rows.count = 0;
     call->used = true;
     return call;
 }
@@ -242,6 +243,15 @@ static unsigned rid_of(const sim_call *call)
     return (unsigned)number;
 }
 
+/* A store that keeps no record of the dead cannot tell an attempt that comes a
+ * lease too late from a new one.  Its driver closes the connection when it
+ * gives an attempt up, and nothing repeats it. */
+static bool takes_anew(const sim_world *w, const sim_call *call)
+{
+    return w->each &&
+           (call->copy.kind == HF_OP_JOIN || call->copy.kind == HF_OP_RECHECK);
+}
+
 static void send_call(sim_world *w, sim_call *call)
 {
     sim_client *c = call->client;
@@ -258,7 +268,7 @@ static void send_call(sim_world *w, sim_call *call)
     if (!lost)
         plan_call(w, call, SIM_STEP_REQUEST);
     if (sim_has(w, SIM_FAULT_TWICE) && sim_chance(w, 6) &&
-        (call->mute || call->copy.kind != HF_OP_JOIN))
+        (call->mute || call->copy.kind != HF_OP_JOIN) && !takes_anew(w, call))
         plan_call(w, call, SIM_STEP_AGAIN);
 }
 
@@ -307,9 +317,13 @@ static void run_request(sim_world *w, sim_call *call)
                   kind_name(call->copy.kind));
         return;
     }
+    if (takes_anew(w, call) && !call->op)
+        return;
     sim_trace(w, "store: %s %u of client %u", kind_name(call->copy.kind),
               rid_of(call), call->life);
     renewal = call->copy.kind == HF_OP_RENEW ? call : NULL;
+    call->copy.emit_row = sim_keep_row;
+    call->copy.user = &call->rows;
     sim_store_run(w, &call->copy);
     renewal = NULL;
     call->answered = true;
@@ -324,7 +338,7 @@ static void run_again(sim_world *w, const sim_call *call)
     hf_op op = call->copy;
     hf_place place = call->place, places[SIM_HOLDS], *pointers[SIM_HOLDS];
 
-    if (w->now < w->down_until)
+    if (w->now < w->down_until || op.kind == HF_OP_LIST)
         return;
     sim_trace(w, "store: %s of client %u once more", kind_name(op.kind),
               call->life);
@@ -373,6 +387,8 @@ static void deliver_reply(sim_world *w, sim_call *call)
         answer_place(op->place, &call->place);
     for (size_t i = 0; i < op->place_count; i++)
         answer_place(op->places[i], &call->places[i]);
+    for (size_t i = 0; i < call->rows.count; i++)
+        op->emit_row(&call->rows.rows[i], op->user);
     op->remaining = call->copy.remaining;
     op->store_us = call->copy.store_us;
     op->count = call->copy.count;

@@ -39,7 +39,8 @@
     X(SLOW, "keepers come late")                                               \
     X(DOUBT, "connections are reported broken")                                \
     X(CLOSE, "sessions are closed and opened again")                           \
-    X(BREAK, "an operator breaks locks")
+    X(BREAK, "an operator breaks locks")                                       \
+    X(GHOST, "the store comes back with what had left it")
 
 #define SIM_FAULT_ENUM(name, text) SIM_FAULT_##name,
 typedef enum sim_fault {
@@ -47,11 +48,21 @@ typedef enum sim_fault {
 } sim_fault;
 #define SIM_FAULTS_ALL ((UINT32_C(1) << SIM_FAULT_COUNT) - 1)
 
+/* A seed says by this bit that holds expire one by one (HF_CAP_EACH), so that
+ * the seed alone is the way to replay it. */
+#define SIM_SEED_EACH (UINT64_C(1) << 40)
+
 enum { SIM_CLIENTS = 5, SIM_HOLDS = 8, SIM_SEEN = 64, SIM_SIDS = 1024 };
 
 typedef struct sim_rng {
     uint64_t a, b;
 } sim_rng;
+
+enum { SIM_ROWS = 64 };
+typedef struct sim_rows { /* of a listing, on their way */
+    hf_row rows[SIM_ROWS];
+    size_t count;
+} sim_rows;
 
 typedef struct sim_client sim_client;
 typedef struct sim_call sim_call;
@@ -144,7 +155,7 @@ typedef struct sim_world {
     int depth;
     sim_client *cur; /* whose code runs; NULL: the store's or nobody's */
     hf__mem_store *model;
-    bool marks, fresh, in_model, healed, calm, stuck;
+    bool marks, each, clock, fresh, in_model, healed, calm, stuck;
     hf_nsec store_offset, store_last, store_step, down_until;
     int64_t store_ppm;
     int store_steps;
@@ -203,6 +214,11 @@ bool sim_store_has(sim_world *w, uint8_t key, uint64_t token);
 size_t sim_store_left(sim_world *w);
 /* An operator takes a lock away, giving its owner time to hear of it. */
 void sim_store_break(sim_world *w, uint8_t key);
+/* It comes back with an older memory: a place of c is in it that c gave back
+ * long ago. */
+void sim_store_haunt(sim_world *w, sim_client *c);
+/* An emitter that keeps the rows. */
+int sim_keep_row(const hf_row *row, void *rows);
 /* Its memory is lost; only where that was asked for. */
 void sim_store_forget(sim_world *w);
 sim_sid *sim_find_sid(sim_world *w, const hf_id *sid);

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "core/mutant.h"
+#include "core/internal.h"
 #include "mem/state.h"
 
 const char *const sim_keys[SIM_KEYS] = {"a", "b", "c"};
@@ -49,6 +49,7 @@ int sim_store_open(sim_world *w)
     if (!w->model)
         return -1;
     hf__mem_model_set_marks(w->model, w->marks);
+    hf__mem_model_set_each(w->model, w->each);
     hf__mem_model_tell(
         w->model,
         &(hf__mem_tell){.ctx = w, .changed = tell_changed, .news = tell_news});
@@ -199,6 +200,8 @@ void sim_store_run(sim_world *w, hf_op *op)
     w->in_model = true;
     plant_before(w, op, now);
     hf__mem_model_run(w->model, op, now);
+    if (w->clock)
+        op->store_us = now / 1000;
     plant_after(w, op, ends);
     w->in_model = false;
     for (uint8_t key = 0; key < w->key_count; key++)
@@ -224,13 +227,13 @@ bool sim_store_has(sim_world *w, uint8_t key, uint64_t token)
     return false;
 }
 
-/* Without marks a break removes at once, and a fixed lease goes on by itself
- * where no renewal brings the news: then only the token protects. */
+/* Without marks, or a queue, a break removes at once, and a fixed lease goes on
+ * by itself where no renewal brings the news: then only the token protects. */
 static bool may_break(sim_world *w, uint8_t key)
 {
     const mem_queue *queue = hf__mem_find_queue(w->model, sim_keys[key], 1);
 
-    if (!queue || !w->marks)
+    if (!queue || !w->marks || w->each)
         return false;
     MEM_EACH(at, &queue->entries) {
         const mem_entry *entry = MEM_OF(at, mem_entry, in_queue);
@@ -252,6 +255,41 @@ void sim_store_break(sim_world *w, uint8_t key)
         sim_record(&w->history, SIM_BREAK, w->now)->key = key;
         sim_store_run(w, &op);
     }
+}
+
+void sim_store_haunt(sim_world *w, sim_client *c)
+{
+    uint8_t key = (uint8_t)sim_below(&w->chance, (uint64_t)w->key_count);
+    hf_place place = {.key = sim_keys[key],
+                      .key_len = 1,
+                      .mode = w->key_mode[key],
+                      .places = w->key_places[key],
+                      .run = 1};
+    hf_op op = {.kind = HF_OP_JOIN, .sid = c->core->sid, .place = &place};
+
+    if (w->each || c->core->attach != HF_ATTACH_DONE)
+        return;
+    for (size_t i = 0; i < sizeof place.rid.bytes; i++)
+        place.rid.bytes[i] = (uint8_t)sim_random(&w->chance);
+    sim_trace(w, "the store comes back with a place of client %u", c->life);
+    sim_store_run(w, &op);
+    hfd_free(place.seats);
+    sim_net_doubt(c);
+}
+
+int sim_keep_row(const hf_row *row, void *rows)
+{
+    sim_rows *list = rows;
+    hf_row *kept = &list->rows[list->count];
+
+    if (list->count == SIM_ROWS)
+        return 1;
+    *kept = *row;
+    kept->info.key = sim_keys[row->info.key[0] - 'a'];
+    kept->info.host = kept->info.name = kept->info.value = "";
+    kept->info.value_len = 0;
+    list->count++;
+    return 0;
 }
 
 void sim_store_forget(sim_world *w)

@@ -41,7 +41,7 @@ static void draw_faults(sim_world *w, uint32_t allowed)
     w->faults = drawn & allowed & SIM_FAULTS_ALL;
 }
 
-static void draw_keys(sim_world *w)
+static void draw_keys(sim_world *w, uint64_t seed)
 {
     w->key_count = (int)sim_below(&w->chance, SIM_KEYS) + 1;
     for (int i = 0; i < w->key_count; i++) {
@@ -51,6 +51,8 @@ static void draw_keys(sim_world *w)
                          : dice < 8 ? HF_SHARED
                                     : HF_PERMIT;
         w->key_places[i] = (uint32_t)sim_below(&w->chance, 3) + 1;
+        if (seed & SIM_SEED_EACH)
+            w->key_mode[i] = HF_EXCLUSIVE; /* it has nothing else */
     }
 }
 
@@ -91,9 +93,11 @@ static void begin(sim_world *w, uint64_t seed, uint32_t allowed)
     w->chance = (sim_rng){mix(&state), mix(&state) | 1};
     w->core_chance = (sim_rng){mix(&state), mix(&state) | 1};
     draw_faults(w, allowed);
-    draw_keys(w);
+    draw_keys(w, seed);
     w->client_count = (int)sim_below(&w->chance, 3) + 3;
-    w->marks = !sim_chance(w, 3);
+    w->each = seed & SIM_SEED_EACH;
+    w->clock = seed >> 1 & 1;
+    w->marks = !sim_chance(w, 3) || w->each;
     w->fresh = !sim_chance(w, 3);
     w->store_offset = sim_span(w, HF_MS(1000), HF_MS(1000000));
     w->store_ppm = sim_has(w, SIM_FAULT_DRIFT) ? sim_span(w, -4000, 4000) : 0;

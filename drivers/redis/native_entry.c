@@ -1,0 +1,329 @@
+/* native_entry.c - join, leave, recheck, confirm, publish, evict.
+ *
+ * Each is one script: what is decided is decided in the server, in one atomic
+ * step, so there is nothing to race with here.  Reply lost: the core asks
+ * again with the same rid, and the script finds the entry.  Paused here: every
+ * answer carries what is left by the server's clock, and the core counts it
+ * from `sent`. */
+#include <stdio.h>
+#include <string.h>
+
+#include "native.h"
+
+/* ---- Entries ------------------------------------------------------------ */
+
+static void encode_join(redis_call *call, hf__buf *out,
+                        const redis_server *server)
+{
+    hf_op *op = redis_op_from(call);
+    const hf_place *place = op->place;
+    hf_store *store = redis_op_of(op)->store;
+    char record[REDIS_ID + 160 + HF_VALUE_MAX], sid[REDIS_ID];
+    int64_t num = redis_server_clock(store);
+    size_t len = REDIS_ID;
+
+    /* As it will be if the key is free and no larger number was drawn: sid,
+     * mode, places, run, lease, born, ends, num, token, flag, till, value. */
+    redis_id_text(record, &op->sid);
+    len += (size_t)snprintf(record + len, sizeof record - len,
+                            " %d %u %u %lld %lld 0 %lld %lld a 0 ",
+                            (int)place->mode, place->places, place->run,
+                            (long long)US(place->lease), (long long)num,
+                            (long long)num, (long long)num);
+    if (op->value_len)
+        memcpy(record + len, op->value, op->value_len);
+    redis_op_of(op)->note = (uintptr_t)num;
+    memcpy(sid, record, sizeof sid);
+    resp_script(out, call, &redis_join, 4, 11);
+    redis_key_word(out, store, "l:", sid, sizeof sid);
+    redis_key_word(out, store, "e:", sid, sizeof sid);
+    redis_put_queue_key(out, store, place);
+    redis_key_word(out, store, "c", "", 0);
+    redis_put_id(out, &place->rid);
+    resp_word(out, place->key, place->key_len);
+    resp_number(out, num);
+    resp_number(out, num + place->run - 1);
+    resp_word(out, record, len + op->value_len);
+    resp_text(out, op->only_if_granted ? "t" : "w");
+    redis_put_epoch(out, store, server, place->lease > 0 ? "-" : "");
+}
+
+/* The key was free: only the token came back, or 1 for what we proposed. */
+static void granted_at_once(hf_op *op, int64_t token)
+{
+    hf_place *place = op->place;
+
+    if (token < 1) {
+        redis_bad_reply(op);
+        return;
+    }
+    place->verdict = HF_GRANTED;
+    place->token = token > 1 ? (uint64_t)token : redis_op_of(op)->note;
+    place->num = place->token;
+    place->reason = 0;
+    place->remaining = place->look_in = 0;
+    redis_op_done(op);
+}
+
+static void join_landed(redis_call *call, hf_outcome outcome, const resp *reply,
+                        const hf_error *why)
+{
+    hf_op *op = redis_op_from(call);
+    hf_store *store = redis_op_of(op)->store;
+
+    if (outcome != HF_APPLIED) {
+        redis_op_failed(op, outcome, why);
+        return;
+    }
+    if (reply->type == RESP_INTEGER) {
+        granted_at_once(op, reply->number);
+        return;
+    }
+    if (!redis_is_row(op, reply, 1))
+        return;
+    switch (redis_item(reply, 0)) {
+    case 0:
+        redis_op_refuse(op, HF_EEXPIRED, "the session's lease ran out");
+        return;
+    case 4:
+        redis_set_times(op, redis_item(reply, 1), redis_item(reply, 2));
+        redis_op_refuse(op, HF_EKIND,
+                        "the key is in use as another kind of lock, or with "
+                        "another number of places");
+        return;
+    case 5:
+        redis_set_times(op, redis_item(reply, 1), redis_item(reply, 2));
+        op->place->look_in = redis_item(reply, 3) * 1000;
+        redis_op_refuse(op, HF_EBUSY, "held by another");
+        return;
+    case 6:
+        op->place->look_in = redis_item(reply, 1) * 1000;
+        hfd_error(&op->error, HF_EQUARANTINE, "redis", 0,
+                  "the server was restarted or replaced and may have "
+                  "forgotten locks: nothing is granted for %lld ms more",
+                  (long long)(redis_item(reply, 1) / 1000));
+        op->sent = call->sent;
+        hfd_finish(op, HF_NOT_APPLIED, HF_EQUARANTINE);
+        return;
+    default:
+        break;
+    }
+    if (!redis_read_place(op->place, reply) || reply->number < 8) {
+        redis_bad_reply(op);
+        return;
+    }
+    redis_set_times(op, redis_item(reply, 6), redis_item(reply, 7));
+    if (op->place->verdict == HF_WAITS)
+        redis_native_listen(store, &op->sid);
+    redis_op_done(op);
+}
+
+static void encode_leave(redis_call *call, hf__buf *out,
+                         const redis_server *server)
+{
+    hf_op *op = redis_op_from(call);
+    hf_store *store = redis_op_of(op)->store;
+    bool plain = op->keep == 0 && !op->tomb;
+
+    resp_script(out, call, &redis_leave, 2, plain ? 5 : 7);
+    redis_put_session_key(out, store, &op->sid);
+    redis_put_queue_key(out, store, op->place);
+    redis_put_id(out, &op->place->rid);
+    resp_word(out, op->place->key, op->place->key_len);
+    redis_put_epoch(out, store, server, "");
+    if (!plain) {
+        resp_number(out, op->keep > 0 ? US(op->keep) + 1 : 0);
+        resp_text(out, op->tomb ? "1" : "0");
+    }
+}
+
+static void leave_landed(redis_call *call, hf_outcome outcome,
+                         const resp *reply, const hf_error *why)
+{
+    hf_op *op = redis_op_from(call);
+    int64_t was;
+
+    if (outcome != HF_APPLIED) {
+        redis_op_failed(op, outcome, why);
+        return;
+    }
+    was = reply->type == RESP_ARRAY ? redis_item(reply, 0) : resp_int(reply, 0);
+    if (was < 1 || was > 3 || (was == 3 && redis_item(reply, 1) >= 0)) {
+        redis_bad_reply(op);
+        return;
+    }
+    op->place->verdict = was == 1 ? HF_GRANTED : was == 2 ? HF_WAITS : HF_GONE;
+    op->place->reason = was == 3 ? (int32_t)redis_item(reply, 1) : 0;
+    redis_op_done(op);
+}
+
+static void encode_confirm(redis_call *call, hf__buf *out,
+                           const redis_server *server)
+{
+    hf_op *op = redis_op_from(call);
+    hf_store *store = redis_op_of(op)->store;
+    bool value = op->kind == HF_OP_PUBLISH;
+
+    (void)server;
+    resp_script(out, call, value ? &redis_publish : &redis_confirm, 2, 6);
+    redis_key_word(out, store, "n", "", 0);
+    redis_put_queue_key(out, store, op->place);
+    redis_put_id(out, &op->sid);
+    redis_put_id(out, &op->place->rid);
+    resp_word(out, op->place->key, op->place->key_len);
+    if (value)
+        resp_word(out, op->value, op->value_len);
+    else
+        resp_number(out, US(op->place->lease));
+}
+
+/* Of confirm and publish: a place, and nothing about the session. */
+static void place_landed(redis_call *call, hf_outcome outcome,
+                         const resp *reply, const hf_error *why)
+{
+    hf_op *op = redis_op_from(call);
+
+    if (outcome != HF_APPLIED)
+        redis_op_failed(op, outcome, why);
+    else if (!redis_read_place(op->place, reply))
+        redis_bad_reply(op);
+    else
+        redis_op_done(op);
+}
+
+static void encode_recheck(redis_call *call, hf__buf *out,
+                           const redis_server *server)
+{
+    hf_op *op = redis_op_from(call);
+    hf_store *store = redis_op_of(op)->store;
+
+    resp_script(out, call, &redis_recheck, 1,
+                3 + 2 * (unsigned)op->place_count);
+    redis_key_word(out, store, "n", "", 0);
+    redis_put_id(out, &op->sid);
+    redis_put_epoch(out, store, server, "");
+    for (size_t i = 0; i < op->place_count; i++) {
+        redis_put_id(out, &op->places[i]->rid);
+        resp_word(out, op->places[i]->key, op->places[i]->key_len);
+    }
+}
+
+static void recheck_landed(redis_call *call, hf_outcome outcome,
+                           const resp *reply, const hf_error *why)
+{
+    hf_op *op = redis_op_from(call);
+    resp at;
+
+    if (outcome != HF_APPLIED) {
+        redis_op_failed(op, outcome, why);
+        return;
+    }
+    if (!redis_is_row(op, reply, 1))
+        return;
+    if (reply->number == 1) {
+        redis_op_refuse(op, HF_EEXPIRED, "the session's lease ran out");
+        return;
+    }
+    if (!redis_is_row(op, reply, 2 + (int64_t)op->place_count))
+        return;
+    redis_set_times(op, redis_item(reply, 0), redis_item(reply, 1));
+    at = resp_item(reply, 1);
+    for (size_t i = 0; i < op->place_count; i++) {
+        at = resp_at(at.after);
+        if (!redis_read_place(op->places[i], &at)) {
+            redis_bad_reply(op);
+            return;
+        }
+    }
+    redis_op_done(op);
+}
+
+static void encode_evict(redis_call *call, hf__buf *out,
+                         const redis_server *server)
+{
+    hf_op *op = redis_op_from(call);
+    hf_store *store = redis_op_of(op)->store;
+
+    resp_script(out, call, &redis_evict, 2, 7);
+    redis_key_word(out, store, "n", "", 0);
+    redis_key_word(out, store, "g:", op->text, op->text_len);
+    resp_word(out, op->text, op->text_len);
+    resp_number(out, (int64_t)op->token);
+    resp_text(out, op->now ? "1" : "0");
+    resp_number(out, US(op->ttl));
+    redis_put_epoch(out, store, server, "");
+}
+
+static void evict_landed(redis_call *call, hf_outcome outcome,
+                         const resp *reply, const hf_error *why)
+{
+    hf_op *op = redis_op_from(call);
+    int64_t count = outcome == HF_APPLIED ? resp_int(reply, -1) : 0;
+
+    if (outcome != HF_APPLIED) {
+        redis_op_failed(op, outcome, why);
+    } else if (count < 0 || count > UINT32_MAX) {
+        redis_bad_reply(op);
+    } else {
+        op->count = (uint32_t)count;
+        redis_op_done(op);
+    }
+}
+
+/* ---- Beginning ---------------------------------------------------------- */
+
+static bool is_sound(hf_store *store, hf_op *op)
+{
+    const hf_place *place = op->place;
+    const char *why = NULL;
+
+    if (place->key_len == 0 || place->key_len > HF_KEY_MAX ||
+        op->value_len > HF_VALUE_MAX || place->mode > HF_PERMIT ||
+        (place->mode == HF_PERMIT && place->places == 0) || place->lease < 0)
+        why = "the place to join with is malformed";
+    else if (store->strict && place->lease > HF_MS(store->max_lease_ms))
+        why = "the lease is longer than max_lease_ms of this strict store";
+    if (why) {
+        hfd_error(&op->error, HF_EINVAL, "redis", 0, "%s", why);
+        hfd_finish(op, HF_NOT_APPLIED, HF_EINVAL);
+    }
+    return !why;
+}
+
+void redis_native_join(hf_store *store, hf_op *op)
+{
+    if (is_sound(store, op)) {
+        redis_note_bell(store, op->place);
+        redis_op_send(store, op, encode_join, join_landed);
+    }
+}
+
+void redis_native_leave(hf_store *store, hf_op *op)
+{
+    if (store->strict && op->keep > HF_MS(store->max_lease_ms))
+        op->keep = HF_MS(store->max_lease_ms);
+    redis_op_send(store, op, encode_leave, leave_landed);
+}
+
+void redis_native_recheck(hf_store *store, hf_op *op)
+{
+    for (size_t i = 0; i < op->place_count; i++)
+        redis_note_bell(store, op->places[i]);
+    redis_op_send(store, op, encode_recheck, recheck_landed);
+}
+
+void redis_native_place(hf_store *store, hf_op *op)
+{
+    if (op->value_len > HF_VALUE_MAX) {
+        hfd_error(&op->error, HF_EINVAL, "redis", 0,
+                  "a value has at most %d bytes", HF_VALUE_MAX);
+        hfd_finish(op, HF_NOT_APPLIED, HF_EINVAL);
+    } else {
+        redis_op_send(store, op, encode_confirm, place_landed);
+    }
+}
+
+void redis_native_evict(hf_store *store, hf_op *op)
+{
+    redis_op_send(store, op, encode_evict, evict_landed);
+}

@@ -1,0 +1,151 @@
+/* native_session.c - attach, renew, detach: one record and one renewal for a
+ * process, however many locks it holds.
+ *
+ * The record's expiry is judged by the server's clock inside the scripts; a
+ * session that is over is never revived (lua/lib.lua, alive).  Reply lost: an
+ * attach is not repeated under the same id by the core, a renewal that arrives
+ * late extends only what still lives, a detach repeated finds nothing. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "native.h"
+
+/* ---- Sessions ----------------------------------------------------------- */
+
+static void encode_attach(redis_call *call, hf__buf *out,
+                          const redis_server *server)
+{
+    hf_op *op = redis_op_from(call);
+    hf_store *store = redis_op_of(op)->store;
+
+    resp_script(out, call, &redis_attach, 2, 8);
+    redis_key_word(out, store, "n", "", 0);
+    redis_put_session_key(out, store, &op->sid);
+    redis_put_id(out, &op->sid);
+    resp_number(out, US(op->ttl));
+    resp_number(out, getpid());
+    resp_text(out, store->host_name);
+    resp_word(out, op->text, op->text_len);
+    redis_put_epoch(out, store, server, "");
+}
+
+static void attach_landed(redis_call *call, hf_outcome outcome,
+                          const resp *reply, const hf_error *why)
+{
+    hf_op *op = redis_op_from(call);
+    char text[160];
+
+    if (outcome != HF_APPLIED) {
+        redis_op_failed(op, outcome, why);
+        return;
+    }
+    if (!redis_is_row(op, reply, 1))
+        return;
+    switch (redis_item(reply, 0)) {
+    case 1:
+        redis_set_times(op, redis_item(reply, 1), redis_item(reply, 2));
+        redis_op_done(op);
+        return;
+    case 0:
+        redis_op_refuse(op, HF_EEXPIRED, "this session is over");
+        return;
+    case 2:
+        snprintf(text, sizeof text,
+                 "this namespace is strict and allows leases of at most %lld "
+                 "ms (max_lease_ms): all its users must name the same",
+                 (long long)(redis_item(reply, 1) / 1000));
+        redis_op_refuse(op, HF_EINVAL, text);
+        return;
+    case 3:
+        redis_op_refuse(op, HF_EURL,
+                        "this namespace is strict: add strict=yes to the URL");
+        return;
+    default:
+        redis_bad_reply(op);
+    }
+}
+
+static void encode_renew(redis_call *call, hf__buf *out,
+                         const redis_server *server)
+{
+    hf_op *op = redis_op_from(call);
+    hf_store *store = redis_op_of(op)->store;
+
+    resp_script(out, call, &redis_renew, 2, 5);
+    redis_key_word(out, store, "n", "", 0);
+    redis_put_session_key(out, store, &op->sid);
+    redis_put_id(out, &op->sid);
+    resp_number(out, US(op->ttl));
+    redis_put_epoch(out, store, server, "");
+}
+
+static void renew_landed(redis_call *call, hf_outcome outcome,
+                         const resp *reply, const hf_error *why)
+{
+    hf_op *op = redis_op_from(call);
+    hf_store *store = redis_op_of(op)->store;
+
+    if (outcome != HF_APPLIED) {
+        redis_op_failed(op, outcome, why);
+        return;
+    }
+    if (!redis_is_row(op, reply, 1))
+        return;
+    if (redis_item(reply, 0) != 1) {
+        redis_op_refuse(op, HF_EEXPIRED, "the session's lease ran out");
+        return;
+    }
+    redis_set_times(op, redis_item(reply, 1), redis_item(reply, 2));
+    for (int64_t i = 3; i + 1 < reply->number; i += 2) {
+        resp id = resp_item(reply, (size_t)i);
+        hf_id rid;
+
+        if (redis_id_from(&rid, id.text, id.len))
+            store->host.news(store->host.ctx, &rid,
+                             (int)redis_item(reply, (size_t)i + 1));
+    }
+    redis_op_done(op);
+}
+
+static void encode_detach(redis_call *call, hf__buf *out,
+                          const redis_server *server)
+{
+    hf_op *op = redis_op_from(call);
+    hf_store *store = redis_op_of(op)->store;
+
+    resp_script(out, call, &redis_detach, 1, 3);
+    redis_key_word(out, store, "n", "", 0);
+    redis_put_id(out, &op->sid);
+    redis_put_epoch(out, store, server, "");
+}
+
+static void detach_landed(redis_call *call, hf_outcome outcome,
+                          const resp *reply, const hf_error *why)
+{
+    hf_op *op = redis_op_from(call);
+
+    if (outcome != HF_APPLIED)
+        redis_op_failed(op, outcome, why);
+    else if (resp_int(reply, 0) == 2) /* a page of many entries is done */
+        redis_op_send(redis_op_of(op)->store, op, encode_detach, detach_landed);
+    else
+        redis_op_done(op);
+}
+
+void redis_native_attach(hf_store *store, hf_op *op)
+{
+    redis_op_send(store, op, encode_attach, attach_landed);
+}
+
+void redis_native_renew(hf_store *store, hf_op *op)
+{
+    /* Who has been here for a third of a lease wants to hear of a break, and
+     * of a lost connection, at once. */
+    redis_native_listen(store, &op->sid);
+    redis_op_send(store, op, encode_renew, renew_landed);
+}
+
+void redis_native_detach(hf_store *store, hf_op *op)
+{
+    redis_op_send(store, op, encode_detach, detach_landed);
+}

@@ -1,0 +1,174 @@
+/* native_words.c - how the native format spells its words and reads replies.
+ *
+ * Ids are 32 hexadecimal digits, times microseconds, names of keys begin with
+ * the namespace's prefix, whose braces come before any byte of the user's.
+ * Every number of a reply is checked before it becomes an answer: a reply that
+ * is not of our scripts is unknown, never a grant. */
+#include <stdio.h>
+#include <string.h>
+
+#include "native.h"
+
+/* ---- Words -------------------------------------------------------------- */
+
+void redis_id_text(char *ret, const hf_id *id)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < sizeof id->bytes; i++) {
+        *ret++ = digits[id->bytes[i] >> 4];
+        *ret++ = digits[id->bytes[i] & 15];
+    }
+}
+
+static int digit_of(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
+}
+
+bool redis_id_from(hf_id *ret, const char *text, size_t len)
+{
+    if (len != REDIS_ID)
+        return false;
+    for (size_t i = 0; i < sizeof ret->bytes; i++) {
+        int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
+
+        if (high < 0 || low < 0)
+            return false;
+        ret->bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+void redis_key_word(hf__buf *out, const hf_store *store, const char *kind,
+                    const void *bytes, size_t len)
+{
+    char name[sizeof store->prefix + 8 + HF_KEY_MAX];
+    size_t at = store->prefix_len, kind_len = strlen(kind);
+
+    memcpy(name, store->prefix, at);
+    memcpy(name + at, kind, kind_len);
+    at += kind_len;
+    if (len > HF_KEY_MAX)
+        len = HF_KEY_MAX;
+    memcpy(name + at, bytes, len);
+    resp_word(out, name, at + len);
+}
+
+void redis_put_id(hf__buf *out, const hf_id *id)
+{
+    char text[REDIS_ID];
+
+    redis_id_text(text, id);
+    resp_word(out, text, sizeof text);
+}
+
+void redis_put_session_key(hf__buf *out, const hf_store *store,
+                           const hf_id *sid)
+{
+    char text[REDIS_ID];
+
+    redis_id_text(text, sid);
+    redis_key_word(out, store, "e:", text, sizeof text);
+}
+
+void redis_put_queue_key(hf__buf *out, const hf_store *store,
+                         const hf_place *place)
+{
+    redis_key_word(out, store, "g:", place->key, place->key_len);
+}
+
+void redis_put_epoch(hf__buf *out, const hf_store *store,
+                     const redis_server *server, const char *otherwise)
+{
+    char text[80];
+
+    if (!store->strict) {
+        resp_text(out, otherwise);
+        return;
+    }
+    snprintf(text, sizeof text, "%s %lld", server->run_id,
+             (long long)store->max_lease_ms * 1000);
+    resp_text(out, text);
+}
+
+/* ---- Answers ------------------------------------------------------------ */
+
+int64_t redis_item(const resp *reply, size_t i)
+{
+    resp item = resp_item(reply, i);
+
+    return resp_int(&item, 0);
+}
+
+void redis_bad_reply(hf_op *op)
+{
+    hf_error why;
+
+    hfd_error(&why, HF_EPROTO, "redis", 0,
+              "the server's answer is not of our script: is the namespace used "
+              "by another version of holdfast?");
+    redis_op_failed(op, HF_UNKNOWN, &why);
+}
+
+/* An array with at least n elements; else op is finished. */
+bool redis_is_row(hf_op *op, const resp *reply, int64_t n)
+{
+    if (reply->type == RESP_ARRAY && reply->number >= n)
+        return true;
+    redis_bad_reply(op);
+    return false;
+}
+
+void redis_set_times(hf_op *op, int64_t rest_us, int64_t now_us)
+{
+    hf_store *store = redis_op_of(op)->store;
+
+    op->remaining = rest_us > 0 ? rest_us * 1000 : 0;
+    op->store_us = now_us;
+    atomic_store(&store->clock_ahead_us, now_us - hfd_now() / 1000);
+}
+
+int64_t redis_server_clock(hf_store *store)
+{
+    return atomic_load(&store->clock_ahead_us) + hfd_now() / 1000;
+}
+
+void redis_op_done(hf_op *op)
+{
+    if (op->sent == 0) /* of several round trips the first counts */
+        op->sent = redis_op_of(op)->call.sent;
+    hfd_finish(op, HF_APPLIED, 0);
+}
+
+/* {1|2, token, run, rest of a fixed lease, num, look} or {3, reason}; false:
+ * it is neither. */
+bool redis_read_place(hf_place *place, const resp *reply)
+{
+    int64_t kind = redis_item(reply, 0);
+
+    place->reason = 0;
+    place->remaining = place->look_in = 0;
+    if (reply->type != RESP_ARRAY)
+        return false;
+    if (kind == 3) {
+        place->verdict = HF_GONE;
+        place->token = 0;
+        place->reason = (int32_t)redis_item(reply, 1);
+        return place->reason < 0;
+    }
+    if ((kind != 1 && kind != 2) || reply->number < 6)
+        return false;
+    place->verdict = kind == 1 ? HF_GRANTED : HF_WAITS;
+    place->token = (uint64_t)redis_item(reply, 1);
+    place->num = (uint64_t)redis_item(reply, 4);
+    place->look_in = redis_item(reply, 5) * 1000;
+    if (kind == 1) {
+        place->run = (uint32_t)redis_item(reply, 2);
+        place->remaining = redis_item(reply, 3) * 1000;
+        return place->token > 0 && place->run > 0 && place->remaining >= 0;
+    }
+    return place->num > 0 && place->look_in > 0;
+}

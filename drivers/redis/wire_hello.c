@@ -1,0 +1,339 @@
+/* wire_hello.c - the handshake: is this the server that we want?
+ *
+ * Answers: who is there, does it know us, may we keep locks in it?  AUTH,
+ * SELECT, CLIENT SETNAME, PING, ROLE and INFO server go out together, their
+ * replies are judged in order, and the first that is wrong decides.  PING is
+ * there because a server that is loading refuses it and answers the others.
+ * Knows nothing of calls; nothing that could be lost is sent.
+ *
+ * A replica is refused here: it would forget, or refuse to write.  A cluster is
+ * refused, too.  The password is written into the command and nowhere else; the
+ * server's words are told, and it does not repeat passwords.  Blocks until the
+ * deadline, on a thread that may. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire_inside.h"
+
+typedef enum step {
+    STEP_AUTH,
+    STEP_SELECT,
+    STEP_NAME,
+    STEP_PING,
+    STEP_ROLE,
+    STEP_INFO,
+    STEPS
+} step;
+
+typedef struct hello {
+    hf__link *link;
+    hf_nsec begun, deadline;
+    char where[REDIS_WHERE];
+    step steps[STEPS];
+    unsigned count, answered;
+    redis_server server;
+    hf__buf in;
+} hello;
+
+/* ---- What is asked ---- */
+
+static void add_step(hello *h, step s, hf__buf *out, unsigned words,
+                     const char *command)
+{
+    h->steps[h->count++] = s;
+    resp_command(out, words);
+    resp_text(out, command);
+}
+
+static void write_hello(const redis_wire *wire, hello *h, hf__buf *out)
+{
+    if (wire->password[0]) {
+        add_step(h, STEP_AUTH, out, wire->user[0] ? 3 : 2, "AUTH");
+        if (wire->user[0])
+            resp_text(out, wire->user);
+        resp_text(out, wire->password);
+    }
+    if (wire->database != 0) {
+        add_step(h, STEP_SELECT, out, 2, "SELECT");
+        resp_number(out, wire->database);
+    }
+    if (wire->client_name[0]) {
+        add_step(h, STEP_NAME, out, 3, "CLIENT");
+        resp_text(out, "SETNAME");
+        resp_text(out, wire->client_name);
+    }
+    add_step(h, STEP_PING, out, 1, "PING");
+    add_step(h, STEP_ROLE, out, 1, "ROLE");
+    add_step(h, STEP_INFO, out, 2, "INFO");
+    resp_text(out, "server");
+}
+
+/* ---- What is answered ---- */
+
+static int wrong(const hello *h, hf_error *err, int code, const char *text)
+{
+    return hfd_error(err, code, "redis", 0, "%s: %s", h->where, text);
+}
+
+/* The value of a field of INFO, up to the end of its line. */
+static const char *find_field(const resp *info, const char *name,
+                              size_t *ret_len)
+{
+    const char *at = info->text, *end = at + info->len;
+    size_t len = strlen(name);
+
+    while (at < end) {
+        const char *stop = memchr(at, '\r', (size_t)(end - at));
+
+        if (!stop)
+            stop = end;
+        if ((size_t)(stop - at) > len && memcmp(at, name, len) == 0 &&
+            at[len] == ':') {
+            *ret_len = (size_t)(stop - at) - len - 1;
+            return at + len + 1;
+        }
+        at = stop < end ? stop + 1 : end;
+        if (at < end && *at == '\n')
+            at++;
+    }
+    *ret_len = 0;
+    return "";
+}
+
+/* "7.0.15" is 70015. */
+static int read_version(const char *text, size_t len)
+{
+    int part[3] = {0};
+    unsigned at = 0;
+
+    for (size_t i = 0; i < len && at < 3; i++) {
+        if (text[i] == '.')
+            at++;
+        else if (text[i] >= '0' && text[i] <= '9' && part[at] < 100)
+            part[at] = part[at] * 10 + (text[i] - '0');
+        else
+            break;
+    }
+    return part[0] * 10000 + part[1] * 100 + part[2];
+}
+
+static int check_info(hello *h, const resp *info, hf_error *err)
+{
+    const char *field;
+    size_t len;
+
+    if (info->type != RESP_STRING)
+        return wrong(h, err, HF_EPROTO, "INFO was not answered by a text");
+    field = find_field(info, "redis_mode", &len);
+    if (len == 7 && memcmp(field, "cluster", len) == 0)
+        return wrong(h, err, HF_EURL,
+                     "the server is a Redis Cluster, which this driver does "
+                     "not speak to: give a single server or primary");
+    field = find_field(info, "redis_version", &len);
+    h->server.version = read_version(field, len);
+    if (h->server.version == 0)
+        return wrong(h, err, HF_EPROTO,
+                     "INFO has no redis_version: not a Redis server");
+    field = find_field(info, "run_id", &len);
+    if (len >= sizeof h->server.run_id)
+        len = sizeof h->server.run_id - 1;
+    memcpy(h->server.run_id, field, len);
+    h->server.run_id[len] = '\0';
+    return 0;
+}
+
+static int check_role(hello *h, const resp *role, hf_error *err)
+{
+    resp word = resp_item(role, 0), of = resp_item(role, 1);
+
+    if (resp_is(&word, "master"))
+        return 0;
+    if (resp_is(&word, "slave") && of.type == RESP_STRING)
+        return hfd_error(err, HF_EUNAVAIL, "redis", 0,
+                         "%s: the server is a replica of '%.*s': give the "
+                         "address of the primary",
+                         h->where, (int)(of.len < 64 ? of.len : 64), of.text);
+    if (resp_is(&word, "sentinel"))
+        return wrong(h, err, HF_EURL,
+                     "the server is a Sentinel: give the address of the "
+                     "primary");
+    return wrong(h, err, HF_EPROTO, "ROLE was answered by something unknown");
+}
+
+static int check_reply(hello *h, const resp *reply, hf_error *err)
+{
+    step s = h->steps[h->answered];
+    hf_error said = {0};
+    bool cut;
+
+    if (reply->type == RESP_ERROR) {
+        redis_error_of(reply, &said, &cut);
+        /* The name is only for the operator's eyes. */
+        if (s == STEP_NAME && (said.code == HF_EPERM || said.code == HF_EPROTO))
+            return 0;
+        return wrong(h, err, said.code, said.text);
+    }
+    if (s == STEP_ROLE)
+        return check_role(h, reply, err);
+    if (s == STEP_INFO)
+        return check_info(h, reply, err);
+    if (!resp_is(reply, s == STEP_PING ? "PONG" : "OK"))
+        return wrong(h, err, HF_EPROTO, "not the answers of a Redis server");
+    return 0;
+}
+
+/* Judge what has come; *ret_eaten: of it so much was whole. */
+static int check_replies(hello *h, hf_error *err)
+{
+    while (h->answered < h->count && hf__buf_len(&h->in) > 0) {
+        const char *at = h->in.data + h->in.start;
+        long size = resp_size(at, hf__buf_len(&h->in));
+        resp reply;
+        int code;
+
+        if (size == 0)
+            return 0;
+        if (size < 0)
+            return wrong(h, err, HF_EPROTO,
+                         "does not speak Redis's protocol: another service, "
+                         "or a TLS port (rediss:)?");
+        reply = resp_at(at);
+        code = check_reply(h, &reply, err);
+        if (code != 0)
+            return code;
+        h->answered++;
+        hf__buf_eat(&h->in, (size_t)size);
+    }
+    if (h->answered == h->count && hf__buf_len(&h->in) > 0)
+        return wrong(h, err, HF_EPROTO, "answers that nobody asked for");
+    return 0;
+}
+
+/* ---- The conversation ---- */
+
+static int no_answer(const hello *h, hf_error *err)
+{
+    return hfd_error(err, HF_EUNAVAIL, "redis", ETIMEDOUT,
+                     "%s: no answer to the handshake within %lld ms", h->where,
+                     (long long)((hfd_now() - h->begun) / HF_MS(1)));
+}
+
+static int send_hello(hello *h, hf__buf *out, hf_error *err)
+{
+    struct pollfd room = {.fd = hf__link_fd(h->link), .events = POLLOUT};
+
+    if (out->failed)
+        return hfd_error(err, HF_ENOMEM, "redis", ENOMEM,
+                         "no memory for a handshake");
+    while (hf__buf_len(out) > 0) {
+        ssize_t sent = hf__link_send(h->link, out->data + out->start,
+                                     hf__buf_len(out), err);
+
+        /* Its last word may be in the socket: reading finds it. */
+        if (sent < 0)
+            return 0;
+        hf__buf_eat(out, (size_t)sent);
+        if (sent == 0 && hfd_now() >= h->deadline)
+            return no_answer(h, err);
+        if (sent == 0)
+            poll(&room, 1, 100);
+    }
+    return 0;
+}
+
+static int hear_hello(hello *h, hf_error *err)
+{
+    hf_error why = {0};
+
+    while (h->answered < h->count) {
+        char *at = hf__buf_room(&h->in, 4096);
+        ssize_t got;
+        int code;
+
+        if (!at)
+            return hfd_error(err, HF_ENOMEM, "redis", ENOMEM,
+                             "no memory for a handshake");
+        got = hf__link_recv(h->link, at, 4096, h->deadline, -1, &why);
+        if (got < 0)
+            return hfd_error(err, HF_EUNAVAIL, "redis", why.native,
+                             "%s: the connection ended in the handshake (%s): "
+                             "is it a TLS port (rediss:)?",
+                             h->where, why.text);
+        if (got == 0 && hfd_now() >= h->deadline)
+            return no_answer(h, err);
+        h->in.end += (size_t)got;
+        code = check_replies(h, err);
+        if (code != 0)
+            return code;
+    }
+    return 0;
+}
+
+static int shake_hands(redis_wire *wire, hello *h, hf_error *err)
+{
+    hf__buf out = {0};
+    int code;
+
+    write_hello(wire, h, &out);
+    code = send_hello(h, &out, err);
+    if (code == 0)
+        code = hear_hello(h, err);
+    if (out.data)
+        explicit_bzero(out.data, out.room); /* the password was in it */
+    hf__buf_done(&out);
+    hf__buf_done(&h->in);
+    return code;
+}
+
+static void name_address(const hf__address *address, char where[REDIS_WHERE])
+{
+    if (address->path)
+        snprintf(where, REDIS_WHERE, "%s", address->path);
+    else
+        snprintf(where, REDIS_WHERE, "%.70s:%u", address->host, address->port);
+}
+
+/* Each address has a fair share of the time, as in hf__dial; one that answers
+ * and is not what we want (a replica) is passed over like a dead one. */
+int redis_dial(redis_conn **ret, redis_wire *wire, bool push, hf_nsec deadline,
+               hf_error *err)
+{
+    size_t n = wire->address_count, which, tried = 0;
+    hello h;
+    int code;
+
+    redis_lock(wire);
+    which = wire->which;
+    redis_unlock(wire);
+    do {
+        memset(&h, 0, sizeof h);
+        code = hf__dial(&h.link, wire->addresses, n, which, &which, wire->tls,
+                        deadline, err);
+        if (code != 0)
+            return code;
+        h.begun = hfd_now();
+        h.deadline = h.begun + (deadline - h.begun) / (hf_nsec)(n - tried);
+        name_address(&wire->addresses[which], h.where);
+        code = shake_hands(wire, &h, err);
+        if (code != 0) {
+            hf__link_close(h.link, false);
+            which = (which + 1) % n;
+        }
+    } while (code != 0 && ++tried < n);
+    if (code != 0)
+        return code;
+    code = redis_conn_new(ret, wire, h.link, push, err);
+    if (code != 0)
+        return code;
+    (*ret)->server = h.server;
+    memcpy((*ret)->where, h.where, sizeof h.where);
+    redis_lock(wire);
+    wire->which = which;
+    wire->server = h.server;
+    wire->known = true;
+    redis_unlock(wire);
+    return 0;
+}
