@@ -168,6 +168,7 @@ typedef struct format_record {
     uint8_t state;    /* format_state */
     bool stray;       /* such a call had no answer */
     bool left;        /* so had a leave */
+    bool leaving;     /* one was sent: no look may take it any more */
     bool listening;
     char key[];
 } format_record;

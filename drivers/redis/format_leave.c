@@ -77,11 +77,13 @@ static void leave_landed(redis_call *call, hf_outcome outcome,
     format_record *record, *gone = NULL;
     format_answer answer;
 
-    if (outcome == HF_UNKNOWN) {
+    if (outcome != HF_APPLIED) {
         pthread_mutex_lock(&data->mu);
         record = format_find(data, &place->rid);
-        if (record)
+        if (record && outcome == HF_UNKNOWN)
             record->left = true;
+        else if (record)
+            record->leaving = record->left;
         pthread_mutex_unlock(&data->mu);
     }
     if (!read_one(op, outcome, reply, why, &answer))
@@ -111,7 +113,7 @@ void format_leave(hf_store *store, hf_op *op)
 {
     format_data *data = format_of(store);
     const format_session *session;
-    const format_record *record;
+    format_record *record;
     bool tomb = op->tomb;
 
     pthread_mutex_lock(&data->mu);
@@ -121,6 +123,9 @@ void format_leave(hf_store *store, hf_op *op)
     record = format_find(data, &op->place->rid);
     if (record && (record->asking > 0 || record->stray))
         tomb = true;
+    /* A look that was begun is caught by the tomb, a later one by this. */
+    if (record)
+        record->leaving = true;
     if (record && record->state != FORMAT_GRANTED)
         op->keep = 0;
     pthread_mutex_unlock(&data->mu);

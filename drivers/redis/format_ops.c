@@ -370,8 +370,11 @@ void format_recheck(hf_store *store, hf_op *op)
     for (size_t i = 0; i < op->place_count; i++) {
         hf_place *place = op->places[i];
         format_record *record = format_find(data, &place->rid);
-        bool look = record && (record->state == FORMAT_GRANTED || !session);
+        bool look;
 
+        if (record && record->leaving)
+            record = NULL; /* it would be taken behind its own leave */
+        look = record && (record->state == FORMAT_GRANTED || !session);
         format_set_verb(place, !record ? '-' : look ? 'L' : 'J');
         if (record && !look)
             record->asking++;

@@ -12,40 +12,70 @@
 
 /* ---- Entries ------------------------------------------------------------ */
 
+/* A number and a space. */
+static char *put_digits(char *at, int64_t number)
+{
+    char digits[RESP_DIGITS], *end = digits + sizeof digits;
+    char *from = resp_digits(end, number);
+
+    memcpy(at, from, (size_t)(end - from));
+    at += end - from;
+    *at++ = ' ';
+    return at;
+}
+
+/* The record as it will be if the key is free and no larger number was drawn:
+ * sid mode places run lease born ends num token flag till value. */
+static size_t make_record(char *record, const hf_op *op, int64_t num)
+{
+    const hf_place *place = op->place;
+    char *at = record + REDIS_ID;
+
+    redis_id_text(record, &op->sid);
+    *at++ = ' ';
+    at = put_digits(at, place->mode);
+    at = put_digits(at, place->places);
+    at = put_digits(at, place->run);
+    at = put_digits(at, US(place->lease));
+    at = put_digits(at, num);
+    at = put_digits(at, 0);
+    at = put_digits(at, num);
+    at = put_digits(at, num);
+    memcpy(at, "a 0 ", 4);
+    at += 4;
+    if (op->value_len)
+        memcpy(at, op->value, op->value_len);
+    return (size_t)(at - record) + op->value_len;
+}
+
 static void encode_join(redis_call *call, hf__buf *out,
                         const redis_server *server)
 {
     hf_op *op = redis_op_from(call);
     const hf_place *place = op->place;
     hf_store *store = redis_op_of(op)->store;
-    char record[REDIS_ID + 160 + HF_VALUE_MAX], sid[REDIS_ID];
+    char record[REDIS_ID + 10 * (RESP_DIGITS + 1) + HF_VALUE_MAX];
     int64_t num = redis_server_clock(store);
-    size_t len = REDIS_ID;
+    size_t len = make_record(record, op, num);
+    bool plain = place->lease == 0 && !store->strict;
 
-    /* As it will be if the key is free and no larger number was drawn: sid,
-     * mode, places, run, lease, born, ends, num, token, flag, till, value. */
-    redis_id_text(record, &op->sid);
-    len += (size_t)snprintf(record + len, sizeof record - len,
-                            " %d %u %u %lld %lld 0 %lld %lld a 0 ",
-                            (int)place->mode, place->places, place->run,
-                            (long long)US(place->lease), (long long)num,
-                            (long long)num, (long long)num);
-    if (op->value_len)
-        memcpy(record + len, op->value, op->value_len);
     redis_op_of(op)->note = (uintptr_t)num;
-    memcpy(sid, record, sizeof sid);
-    resp_script(out, call, &redis_join, 4, 11);
-    redis_key_word(out, store, "l:", sid, sizeof sid);
-    redis_key_word(out, store, "e:", sid, sizeof sid);
+    resp_script(out, call, &redis_join, 4,
+                plain && !op->only_if_granted ? 8
+                : plain                       ? 9
+                                              : 10);
+    redis_key_word(out, store, "l:", record, REDIS_ID);
+    redis_key_word(out, store, "e:", record, REDIS_ID);
     redis_put_queue_key(out, store, place);
     redis_key_word(out, store, "c", "", 0);
     redis_put_id(out, &place->rid);
-    resp_word(out, place->key, place->key_len);
     resp_number(out, num);
     resp_number(out, num + place->run - 1);
-    resp_word(out, record, len + op->value_len);
-    resp_text(out, op->only_if_granted ? "t" : "w");
-    redis_put_epoch(out, store, server, place->lease > 0 ? "-" : "");
+    resp_word(out, record, len);
+    if (op->only_if_granted || !plain)
+        resp_text(out, op->only_if_granted ? "t" : "w");
+    if (!plain)
+        redis_put_epoch(out, store, server, "");
 }
 
 /* The key was free: only the token came back, or 1 for what we proposed. */
@@ -86,14 +116,12 @@ static void join_landed(redis_call *call, hf_outcome outcome, const resp *reply,
         redis_op_refuse(op, HF_EEXPIRED, "the session's lease ran out");
         return;
     case 4:
-        redis_set_times(op, redis_item(reply, 1), redis_item(reply, 2));
         redis_op_refuse(op, HF_EKIND,
                         "the key is in use as another kind of lock, or with "
                         "another number of places");
         return;
     case 5:
-        redis_set_times(op, redis_item(reply, 1), redis_item(reply, 2));
-        op->place->look_in = redis_item(reply, 3) * 1000;
+        op->place->look_in = redis_item(reply, 1) * 1000;
         redis_op_refuse(op, HF_EBUSY, "held by another");
         return;
     case 6:
@@ -108,11 +136,12 @@ static void join_landed(redis_call *call, hf_outcome outcome, const resp *reply,
     default:
         break;
     }
-    if (!redis_read_place(op->place, reply) || reply->number < 8) {
+    if (!redis_read_place(op->place, reply)) {
         redis_bad_reply(op);
         return;
     }
-    redis_set_times(op, redis_item(reply, 6), redis_item(reply, 7));
+    if (reply->number >= 8)
+        redis_set_times(op, redis_item(reply, 6), redis_item(reply, 7));
     if (op->place->verdict == HF_WAITS)
         redis_native_listen(store, &op->sid);
     redis_op_done(op);
@@ -123,15 +152,15 @@ static void encode_leave(redis_call *call, hf__buf *out,
 {
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
-    bool plain = op->keep == 0 && !op->tomb;
+    bool plain = op->keep == 0 && !op->tomb && !store->strict;
 
-    resp_script(out, call, &redis_leave, 2, plain ? 5 : 7);
+    resp_script(out, call, &redis_leave, 2, plain ? 4 : 7);
     redis_put_session_key(out, store, &op->sid);
     redis_put_queue_key(out, store, op->place);
     redis_put_id(out, &op->place->rid);
-    resp_word(out, op->place->key, op->place->key_len);
-    redis_put_epoch(out, store, server, "");
+    resp_number(out, redis_server_clock(store));
     if (!plain) {
+        redis_put_epoch(out, store, server, "");
         resp_number(out, op->keep > 0 ? US(op->keep) + 1 : 0);
         resp_text(out, op->tomb ? "1" : "0");
     }
@@ -183,12 +212,15 @@ static void place_landed(redis_call *call, hf_outcome outcome,
 {
     hf_op *op = redis_op_from(call);
 
-    if (outcome != HF_APPLIED)
+    if (outcome != HF_APPLIED) {
         redis_op_failed(op, outcome, why);
-    else if (!redis_read_place(op->place, reply))
+    } else if (!redis_read_place(op->place, reply)) {
         redis_bad_reply(op);
-    else
+    } else {
+        if (op->kind == HF_OP_CONFIRM)
+            op->store_us = redis_item(reply, (size_t)reply->number - 1);
         redis_op_done(op);
+    }
 }
 
 static void encode_recheck(redis_call *call, hf__buf *out,

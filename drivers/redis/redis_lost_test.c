@@ -86,6 +86,32 @@ static void join_reply_truncated(void)
     lock_everywhere((proxy_rule){.act = PROXY_TRUNCATE});
 }
 
+/* A try is repeated, too: what it got the first time is its own. */
+static void try_reply_lost(void)
+{
+    for (int i = 0; i < LAYOUTS; i++) {
+        world w = world_begin(NULL, layouts[i].query);
+        hf_session *s = open_at(w.through, 0), *rival = open_at(w.direct, 0);
+        hf_hold *hold = NULL;
+        hf_error err;
+
+        fprintf(stderr, "%s\n", layouts[i].query);
+        give(take(s, "k"));
+        proxy_set(w.p, &(proxy_rule){.command = "EVALSHA",
+                                     .nth = 1,
+                                     .act = PROXY_CUT_REPLY});
+        EXPECT_OK(hf_try_lock(s, "k", NULL, &hold, &err), err);
+        EXPECT_EQ(proxy_struck(w.p), 1);
+        EXPECT_EQ(count_entries(rival), 1);
+        EXPECT_CODE(probe(rival, "k", &err), HF_EBUSY);
+        give(hold);
+        EXPECT_CODE(probe(rival, "k", &err), 0);
+        hf_close(s);
+        hf_close(rival);
+        expect_clean(&w, layouts[i].keys);
+    }
+}
+
 static void join_is_swallowed(void)
 {
     lock_everywhere((proxy_rule){.act = PROXY_SWALLOW});
@@ -336,6 +362,7 @@ static void nonsense_at_open(void)
 }
 
 static const test_case cases[] = {TEST(join_reply_lost),
+                                  TEST(try_reply_lost),
                                   TEST(join_never_arrives),
                                   TEST(join_reply_truncated),
                                   TEST_LIMIT(join_is_swallowed, 90),

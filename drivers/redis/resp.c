@@ -10,7 +10,6 @@
  * sees half of one, however the bytes were cut on their way. */
 #include "resp.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -21,12 +20,30 @@ enum {
 
 /* ---- Commands ---- */
 
+char *resp_digits(char *end, int64_t number)
+{
+    uint64_t left = number < 0 ? -(uint64_t)number : (uint64_t)number;
+
+    do {
+        *--end = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
+    if (number < 0)
+        *--end = '-';
+    return end;
+}
+
+/* By hand: a command has a dozen of these, and printf costs more than all the
+ * rest of it. */
 static void add_header(hf__buf *out, char type, int64_t number)
 {
-    char line[32];
-    int n = snprintf(line, sizeof line, "%c%lld\r\n", type, (long long)number);
+    char line[32], *end = line + sizeof line, *at;
 
-    hf__buf_add(out, line, (size_t)n);
+    *--end = '\n';
+    *--end = '\r';
+    at = resp_digits(end, number);
+    *--at = type;
+    hf__buf_add(out, at, (size_t)(line + sizeof line - at));
 }
 
 void resp_command(hf__buf *out, unsigned words)
@@ -48,10 +65,10 @@ void resp_text(hf__buf *out, const char *text)
 
 void resp_number(hf__buf *out, int64_t number)
 {
-    char digits[24];
-    int n = snprintf(digits, sizeof digits, "%lld", (long long)number);
+    char digits[RESP_DIGITS], *end = digits + sizeof digits;
+    char *at = resp_digits(end, number);
 
-    resp_word(out, digits, (size_t)n);
+    resp_word(out, at, (size_t)(end - at));
 }
 
 /* ---- Replies: the scanner ---- */

@@ -16,6 +16,9 @@ void resp_command(hf__buf *out, unsigned words); /* then so many words: */
 void resp_word(hf__buf *out, const void *bytes, size_t len);
 void resp_text(hf__buf *out, const char *text); /* a word, NUL-terminated */
 void resp_number(hf__buf *out, int64_t number); /* a word, in decimal */
+enum { RESP_DIGITS = 20 };
+/* Written in front of end, at most so many; where it begins. */
+char *resp_digits(char *end, int64_t number);
 
 /* ---- Replies ---- */
 

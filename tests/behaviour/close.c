@@ -24,11 +24,10 @@ static void frees_holds(void)
     char key[16];
 
     for (int i = 0; i < 20; i++) {
+        hf_lock_options opt = options_of((hf_mode)(i % 3), 4);
+        opt.owner = i % 2 == 0 ? 7 : HF_OWNER_HOLD;
         snprintf(key, sizeof(key), "k%d", i);
-        take_with(s, key,
-                  (hf_lock_options){HF_LOCK_OPTIONS, .mode = (hf_mode)(i % 3),
-                                    .places = i % 3 == 2 ? 4 : 0,
-                                    .owner = i % 2 == 0 ? 7 : HF_OWNER_HOLD});
+        take_with(s, key, opt);
     }
     take(s, "again");
     take(s, "again");
@@ -51,8 +50,7 @@ static void ends_waits(void)
     waiter_start(&w[0], s, "theirs", plain);
     waiter_start(&w[1], s, "theirs", plain);
     waiter_start(&w[2], s, "mine", plain);
-    waiter_start(&w[3], s, "theirs",
-                 (hf_lock_options){HF_LOCK_OPTIONS, .mode = HF_SHARED});
+    waiter_start(&w[3], s, "theirs", options_of(HF_SHARED, 0));
     await_waiters(s, 4);
     hf_close(s);
     for (int i = 0; i < 4; i++) {
@@ -134,10 +132,11 @@ static bool is_end(int code)
 /* One turn of a worker; the code that ended it, or 0. */
 static int work_once(struct worker *w)
 {
-    hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = HF_FOREVER,
-                           .mode = w->kind % 2 == 0 ? HF_EXCLUSIVE : HF_SHARED};
+    hf_lock_options opt =
+        options_of(w->kind % 2 == 0 ? HF_EXCLUSIVE : HF_SHARED, 0);
     hf_hold *hold = NULL;
     hf_request *request = NULL;
+    opt.wait_ms = HF_FOREVER;
     int code = w->kind < 4
                    ? hf_lock(w->s, "k", &opt, &hold, NULL)
                    : hf_lock_start(w->s, "k", NULL, NULL, &request, NULL);

@@ -5,7 +5,7 @@
  * stopped past its lease and comes back has lost the lock before any call says
  * "held"; a stopped waiter that is granted does not block the queue for ever.
  *
- * Children are forked before the parent opens a session and take turns with it
+ * Children are forked while the parent has no session open and take turns with it
  * by steps in shared memory. */
 #include "support.h"
 
@@ -106,6 +106,7 @@ static void waiters_killed(void)
     enum { N = 4 };
     pid_t dying[N];
 
+    skip_before_fork();
     scene = shared_memory(sizeof(*scene));
     pid_t holder = spawn(hold_for_ever, NULL);
     step_await(&scene->step, 1);
@@ -234,6 +235,7 @@ static int wait_stopped(void *unused)
 
 static void waiter_stopped(void)
 {
+    skip_before_fork();
     scene = shared_memory(sizeof(*scene));
     pid_t child = spawn(wait_stopped, NULL);
     step_await(&scene->step, 1);
@@ -306,6 +308,7 @@ static int one_grant(void *unused)
 
 static void tokens_survive(void)
 {
+    skip_before_fork();
     scene = shared_memory(sizeof(*scene));
     for (int i = 0; i < 10; i++) {
         step_reach(&scene->step, i);

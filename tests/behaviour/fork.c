@@ -114,10 +114,22 @@ static int ask_and_close(void *arg)
     return 0;
 }
 
+/* A leak check at exit, in a child that has none of its parent's threads, may
+ * wait for ever for an allocator that one of them was using.  The leak
+ * sanitizer asks this before it looks; nothing else does. */
+static bool child_exits;
+
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+    return child_exits;
+}
+
 static int only_exit(void *arg)
 {
     struct family *f = arg;
 
+    child_exits = true;
     atomic_store(f->reached, 1);
     exit(0); /* with every atexit handler there is */
 }
@@ -126,6 +138,7 @@ static int close_and_exit(void *arg)
 {
     struct family *f = arg;
 
+    child_exits = true;
     hf_close(f->s);
     atomic_store(f->reached, 1);
     exit(0);
@@ -149,6 +162,20 @@ static int become_another(void *arg)
     return 1;
 }
 
+/* The request for "busy" waits as before: the store says so or, where waiting
+ * is in no store, our session. */
+static void expect_waiting(hf_session *s, hf_session *rival)
+{
+    hf_stats stats;
+    hf_result result;
+
+    if (store_has(HF_CAP_FIFO))
+        EXPECT(count_entries(rival, "busy").waiting == 1);
+    EXPECT_CODE(hf_session_stats(s, &stats), 0);
+    EXPECT_EQ(stats.waiters, 1);
+    EXPECT_EQ(hf_collect(s, &result), 0);
+}
+
 /* Let a child do this; afterwards the parent has all it had. */
 static void with_child(int (*child)(void *))
 {
@@ -169,7 +196,7 @@ static void with_child(int (*child)(void *))
     EXPECT_CODE(hf_renew(f.hold, NULL), 0);
     EXPECT(hf_hold_token(f.hold) == token);
     EXPECT_CODE(probe(rival, "k"), HF_EBUSY);
-    EXPECT(count_entries(rival, "busy").waiting == 1);
+    expect_waiting(s, rival);
     give(busy);
     EXPECT(is_readable(hf_session_fd(s), PATIENCE_MS));
     EXPECT_EQ(hf_collect(s, &result), 1);

@@ -54,12 +54,40 @@ static void take_keys(hf_session *s, int from, int to)
     }
 }
 
+/* Whatever a session makes once is made: it waited for another, on a thread
+ * and in the event-loop form, and it renewed (a store that is reached through
+ * connections has one more for what it is told). */
+static void use_all(hf_session *s)
+{
+    hf_session *rival = open_store();
+    hf_hold *hold = take(rival, "k");
+    hf_request *request = NULL;
+    hf_result result;
+    waiter w;
+
+    waiter_start(&w, s, "k", (hf_lock_options){HF_LOCK_OPTIONS});
+    await_waiting(rival, "k", 1);
+    give(hold);
+    EXPECT_CODE(waiter_finish(&w), 0);
+    hold = take(rival, "k");
+    EXPECT_CODE(hf_lock_start(s, "k", NULL, NULL, &request, NULL), 0);
+    await_waiting(rival, "k", 1);
+    give(hold);
+    EXPECT(is_readable(hf_session_fd(s), PATIENCE_MS));
+    EXPECT_EQ(hf_collect(s, &result), 1);
+    EXPECT_CODE(result.error.code, 0);
+    EXPECT_CODE(hf_renew(result.hold, NULL), 0);
+    give(result.hold);
+    hf_close(rival);
+}
+
 static void a_million_keys(void)
 {
     int keys = store_is_shared() ? 200000 : 1000000, warm = 20000;
 
     hf_set_alloc(count_realloc, NULL);
     hf_session *s = open_store();
+    use_all(s);
     take_keys(s, 0, warm);
     long bytes = atomic_load(&live_bytes), blocks = atomic_load(&live_blocks);
     int64_t resident = resident_kb();

@@ -17,7 +17,6 @@ static const need needs[] = {
     {"tokens_rise", HF_CAP_TOKEN},
     {"shared_inside_exclusive", HF_CAP_SHARED},
     {"shared_to_exclusive", HF_CAP_SHARED},
-    {"ends_waits", HF_CAP_SHARED},
     {"list_facts", HF_CAP_FIFO | HF_CAP_VALUE},
     {"list_order", HF_CAP_FIFO | HF_CAP_SHARED},
     {"list_permits", HF_CAP_PERMIT},
@@ -31,6 +30,7 @@ static const need needs[] = {
     {"all_at_once", HF_CAP_SHARED | HF_CAP_PERMIT},
     {"with_murders", HF_CAP_SHARED | HF_CAP_PERMIT},
     {"tokens_survive", HF_CAP_TOKEN},
+    {"with_options", HF_CAP_SHARED},
 };
 
 static const struct {

@@ -101,6 +101,35 @@ bool store_has(uint32_t caps)
     return (atomic_load(&last_caps) & caps) == caps;
 }
 
+bool store_marks_breaks(void)
+{
+    static const char *const layouts[] = {"redis-simple", "redis-spring",
+                                          "redis-redisson"};
+
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++) {
+        if (strcmp(test_target(), layouts[i]) == 0)
+            return false;
+    }
+    return true;
+}
+
+int broken_code(void)
+{
+    return store_marks_breaks() ? HF_EFORCED : HF_EEXPIRED;
+}
+
+hf_lock_options options_of(hf_mode mode, uint32_t places)
+{
+    uint32_t cap = mode == HF_SHARED   ? HF_CAP_SHARED
+                   : mode == HF_PERMIT ? HF_CAP_PERMIT
+                                       : 0;
+
+    if (!store_has(cap))
+        return (hf_lock_options){HF_LOCK_OPTIONS};
+    return (hf_lock_options){HF_LOCK_OPTIONS, .mode = mode,
+                             .places = mode == HF_PERMIT ? places : 0};
+}
+
 const char *scratch_path(const char *name, char *buf, size_t size)
 {
     int len = snprintf(buf, size, "%s/%s", test_folder(), name);
@@ -130,6 +159,11 @@ hf_session *open_leased(int64_t lease_ms)
 hf_session *open_store(void)
 {
     return open_leased(0);
+}
+
+void skip_before_fork(void)
+{
+    hf_close(open_store()); /* which starts no thread by itself */
 }
 
 /* ---- Locks ------------------------------------------------------------- */

@@ -71,6 +71,14 @@ bool store_sees_deaths(void);
 int64_t mortal_lease_ms(void);
 /* All caps in `caps` are promised by it; asked of the session opened last. */
 bool store_has(uint32_t caps);
+/* Does it tell a break from an expiry?  Where it does not (a layout of another
+ * library has nowhere to note it) a break takes effect at once, and the owner
+ * learns of it from its next renewal. */
+bool store_marks_breaks(void);
+/* What a hold that was broken answers. */
+int broken_code(void);
+/* This mode where the store has it, else the exclusive one. */
+hf_lock_options options_of(hf_mode mode, uint32_t places);
 /* Tokens rise, where there are any. */
 #define EXPECT_RISES(later, earlier)                                           \
     EXPECT(!store_has(HF_CAP_TOKEN) || (later) > (earlier))
@@ -83,6 +91,8 @@ hf_session *open_leased(int64_t lease_ms);
 hf_session *open_url(const char *url, int64_t lease_ms);
 
 void skip_if_unfit(uint32_t caps);
+/* For a test whose children open the store first: end it here, not there. */
+void skip_before_fork(void);
 
 /* ---- Locks ------------------------------------------------------------- */
 

@@ -52,10 +52,9 @@ static void holder_ends(void)
             (struct leaver){
                 .s = s, .opt = opt, .depth = depth, .by_exit = depth == 2},
             rival);
-        opt.mode = HF_SHARED;
+        opt = options_of(HF_SHARED, 0);
     }
-    opt.mode = HF_PERMIT;
-    opt.places = 1;
+    opt = options_of(HF_PERMIT, 1);
     leave_once((struct leaver){.s = s, .opt = opt, .depth = 1}, rival);
     hf_close(s);
     hf_close(rival);

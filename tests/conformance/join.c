@@ -86,6 +86,30 @@ static void try_appends_nothing_unless_granted(void)
     party_close(b);
 }
 
+/* A try whose reply was lost is asked again: what it has is not "busy". */
+static void try_again_is_the_same_place(void)
+{
+    party *a = party_open(LONG_MS), *b = party_open(LONG_MS);
+    hf_place one = make_place("k", HF_EXCLUSIVE), again = one;
+    hf_place two = make_place("k", HF_EXCLUSIVE);
+
+    EXPECT_CODE(try_join(a, &one), 0);
+    EXPECT_CODE(try_join(a, &again), 0);
+    EXPECT_EQ(again.verdict, HF_GRANTED);
+    EXPECT_EQ(again.token, one.token);
+    EXPECT_EQ(count_entries(b), 1);
+    must_wait(b, &two); /* with somebody behind it, too */
+    EXPECT_CODE(try_join(a, &again), 0);
+    EXPECT_EQ(again.verdict, HF_GRANTED);
+    EXPECT_EQ(again.token, one.token);
+    must_leave(a, &one);
+    await_verdict(b, &two, HF_GRANTED);
+    must_leave(b, &two);
+    EXPECT_EQ(count_entries(b), 0);
+    party_close(a);
+    party_close(b);
+}
+
 static void try_overtakes_nobody(void)
 {
     party *a = party_open(LONG_MS), *b = party_open(LONG_MS);
@@ -179,6 +203,7 @@ const test_case join_tests[] = {TEST(join_is_granted_when_free),
                                 TEST(join_waits_behind_another),
                                 TEST(join_again_is_the_same_place),
                                 TEST(try_appends_nothing_unless_granted),
+                                TEST(try_again_is_the_same_place),
                                 TEST(try_overtakes_nobody),
                                 TEST(numbers_rise_for_ever),
                                 TEST(runs_are_disjoint),

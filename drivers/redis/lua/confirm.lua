@@ -2,7 +2,7 @@
 --
 -- KEYS: n, g:KEY
 -- ARGV: 1 sid, 2 rid, 3 key, 4 lease
--- Answers as answer() in lib.lua.
+-- Answers as answer() in lib.lua, and now.
 local call, Q = redis.call, 0
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -21,4 +21,6 @@ if e and e.flag == 'a' then
         walk(key, nil, true)
     end
 end
-return answer(sid, key, rid)
+local place = answer(sid, key, rid)
+place[#place + 1] = now
+return place

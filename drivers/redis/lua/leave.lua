@@ -1,23 +1,65 @@
 -- leave.lua - remove an entry and hand over to whoever's turn it is.
 --
 -- KEYS: 1 e:SID, 2 g:KEY
--- ARGV: 1 rid, 2 key, 3 the epoch; only where wanted: 4 keep it closed so long,
---       5 "1": leave a tomb
+-- ARGV: 1 rid, 2 num: a number for who follows, as in join.lua; only where
+--       wanted: 3 the epoch, 4 keep it closed so long, 5 "1": leave a tomb
 -- Answers 1: was granted; 2: waited; {3, reason}: was not there.
 --
 -- The common case: it is the only one, and nobody waits.
 local call = redis.call
 local was = 0
-if #ARGV == 3 and call('HDEL', KEYS[2], ARGV[1]) == 1 then
+if (#ARGV == 2 or ARGV[4] == '0' and ARGV[5] == '0') and
+   call('HDEL', KEYS[2], ARGV[1]) == 1 then
     was = 1
     call('HDEL', KEYS[1], ARGV[1])
-    if call('HLEN', KEYS[2]) == 0 then
+    local others = call('HLEN', KEYS[2])
+    if others == 0 then
         return 1
+    end
+    -- The second most common one: nobody else holds it ("w" is left), and who
+    -- stands first wants it alone, lives and listens.  Anything else, also
+    -- finding that he does not, is for the long way below.
+    if others == 1 and #ARGV == 2 then
+        local P, key = KEYS[1]:sub(1, -35), KEYS[2]:sub(#KEYS[1] - 31)
+        local W, D = P .. 'w:' .. key, P .. 'd:' .. key
+        local rid = call('ZRANGE', W, 0, 0)[1]
+        local record = rid and call('HGET', D, rid)
+        local head, run, value
+        if record then
+            head, run, value = record:match(
+                '^(%x+ 0 %d+ (%d+) %d+ %d+ 0 %d+) %d+ a 0 (.*)$')
+        end
+        local sid = head and head:sub(1, 32)
+        local left = sid and call('PTTL', P .. 'l:' .. sid) or 0
+        if left > 1000 then
+            local num, old = ARGV[2], tonumber(call('GET', P .. 'c') or 0)
+            if old >= tonumber(num) then
+                num = string.format('%.0f', old + 1)
+            end
+            call('SET', P .. 'c', run == '1' and num or
+                                  string.format('%.0f', num + run - 1))
+            call('HSET', KEYS[2], rid, head .. ' ' .. num .. ' a 0 ' .. value)
+            call('ZREM', W, rid)
+            call('HDEL', D, rid)
+            if call('PUBLISH', P .. 'c:' .. sid,
+                    'G ' .. rid .. ' ' .. num .. ' ' .. run) > 0 then
+                if call('EXISTS', W) == 0 then
+                    call('HDEL', KEYS[2], 'w')
+                else
+                    call('HSET', KEYS[2], 'w', string.format(
+                         '%.0f 0 0', ARGV[2] + (left - 1000) * 1000))
+                end
+                return 1
+            end
+            call('HDEL', KEYS[2], rid)
+            call('HSET', D, rid, record)
+            call('ZADD', W, head:match('(%d+)$'), rid)
+        end
     end
 end
 
 local P, sid = KEYS[1]:sub(1, -35), KEYS[1]:sub(-32)
-local rid, key, EPOCH = ARGV[1], ARGV[2], ARGV[3]
+local rid, key, EPOCH = ARGV[1], KEYS[2]:sub(#P + 3), ARGV[3] or ''
 local keep, tomb = tonumber(ARGV[4] or 0), ARGV[5] == '1'
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]

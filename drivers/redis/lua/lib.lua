@@ -10,7 +10,7 @@
 --   x          sessions that are dead and not yet cleared away
 --   t          key -> the next instant at which an entry of it ends by itself
 --   l:SID      there while the session lives: lets a join skip the question
---   e:SID      who the session is, its entries (rid -> key; "" is a tomb),
+--   e:SID      who the session is, its entries (rid -> g:KEY; "" is a tomb),
 --              its news (!rid -> reason), @news: how many of them
 --   g:KEY      rid -> record of the granted; "w": the summary, see below
 --   w:KEY      number -> rid of those who wait;  d:KEY  rid -> their records
@@ -284,9 +284,10 @@ local function clear_session(sid, most)
                    or call('HSCAN', E, 0, 'COUNT', most)[2]
     local touched = {}
     for i = 1, #fields, 2 do
-        local rid, key = fields[i], fields[i + 1]
-        if #rid == 32 and key ~= '' then
-            local G, W, D = key_names(key)
+        local rid, G = fields[i], fields[i + 1]
+        if #rid == 32 and G ~= '' then
+            local key = G:sub(#P + 3)
+            local _, W, D = key_names(key)
             local field, record = granted_as(G, rid)
             if record then
                 if parse(record).ends == 0 then

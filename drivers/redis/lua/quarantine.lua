@@ -1,6 +1,6 @@
 -- quarantine.lua - has this server forgotten?  (safety of strict namespaces)
 --
--- EPOCH is a word of the call: '' (or '-') where the namespace is not strict,
+-- EPOCH is a word of the call: '' where the namespace is not strict,
 -- else the server's run_id as the connection was told it and the longest lease.
 -- With the replication id of this very moment it is the epoch: it changes when
 -- the server was restarted or promoted.  A new one means that holds may be

@@ -35,9 +35,10 @@ reply[3], reply[4], reply[5] = who[1] or '0', who[2] or '', who[3] or ''
 local page = call('HSCAN', E, ARGV[2], 'COUNT', 100)
 reply[2] = page[1]
 for i = 1, #page[2], 2 do
-    local rid, key = page[2][i], page[2][i + 1]
-    if #rid == 32 and key ~= '' and key:sub(1, #ARGV[3]) == ARGV[3] then
-        local G, _, D = key_names(key)
+    local rid, G = page[2][i], page[2][i + 1]
+    local key = G:sub(#P + 3)
+    if #rid == 32 and G ~= '' and key:sub(1, #ARGV[3]) == ARGV[3] then
+        local _, _, D = key_names(key)
         local _, record = granted_as(G, rid)
         if record then
             add(key, rid, 'g', record)
