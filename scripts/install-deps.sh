@@ -4,7 +4,8 @@
 #   build   what the library, the command and the SQLite store need
 #   redis   the same, and what the Redis driver needs; without it a build leaves
 #           that driver out
-#   check   the same, and what ./check runs
+#   bench   the same, and what ./bench compares with on Redis
+#   check   the same as redis, and what ./check runs
 #   fuzz    the same, and clang's fuzzer
 #
 # Looks for each tool itself, not for its package, so that a machine which has
@@ -66,6 +67,13 @@ need_check()
     need util-linux setpriv
 }
 
+need_bench()
+{
+    need_redis
+    need redis-server redis-server
+    need libhiredis-dev /usr/include/hiredis/hiredis.h
+}
+
 need_fuzz()
 {
     need_build
@@ -105,11 +113,11 @@ apt()
         -o DPkg::Lock::Timeout=300 "$@" </dev/null >>"${HF_APT_LOG:-/dev/stderr}" 2>&1
 }
 
-[ $# -gt 0 ] || die "install-deps.sh: say which set: build, redis, check or fuzz"
+[ $# -gt 0 ] || die "install-deps.sh: say which set: build, redis, bench, check or fuzz"
 for set in "$@"; do
     case $set in
-    build | redis | check | fuzz) need_"$set" ;;
-    *) die "install-deps.sh: no set '$set'; there are build, redis, check and fuzz" ;;
+    build | redis | bench | check | fuzz) need_"$set" ;;
+    *) die "install-deps.sh: no set '$set'; there are build, redis, bench, check and fuzz" ;;
     esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')

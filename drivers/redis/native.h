@@ -17,9 +17,9 @@ void redis_put_queue_key(hf__buf *out, const hf_store *store,
 void redis_put_epoch(hf__buf *out, const hf_store *store,
                      const redis_server *server, const char *otherwise);
 
-int64_t redis_item(const resp *reply, size_t i); /* as a number; else 0 */
+int64_t redis_item(const resp *reply, size_t i); /* no number: -1 */
 void redis_bad_reply(hf_op *op);                 /* finishes op as unknown */
-/* An array with at least n elements; else op is finished. */
+/* An array with at least n elements, first a number; else op is finished. */
 bool redis_is_row(hf_op *op, const resp *reply, int64_t n);
 void redis_set_times(hf_op *op, int64_t rest_us, int64_t now_us);
 /* What the server's clock shows now, as far as we know; rather behind. */

@@ -91,18 +91,23 @@ static void renew_landed(redis_call *call, hf_outcome outcome,
     }
     if (!redis_is_row(op, reply, 1))
         return;
-    if (redis_item(reply, 0) != 1) {
+    if (redis_item(reply, 0) == 0) {
         redis_op_refuse(op, HF_EEXPIRED, "the session's lease ran out");
+        return;
+    }
+    if (redis_item(reply, 0) != 1) {
+        redis_bad_reply(op);
         return;
     }
     redis_set_times(op, redis_item(reply, 1), redis_item(reply, 2));
     for (int64_t i = 3; i + 1 < reply->number; i += 2) {
         resp id = resp_item(reply, (size_t)i);
+        int reason = (int)redis_item(reply, (size_t)i + 1);
         hf_id rid;
 
-        if (redis_id_from(&rid, id.text, id.len))
-            store->host.news(store->host.ctx, &rid,
-                             (int)redis_item(reply, (size_t)i + 1));
+        if (redis_id_from(&rid, id.text, id.len) &&
+            hf_error_class(reason) == HF_CLASS_LOST)
+            store->host.news(store->host.ctx, &rid, reason);
     }
     redis_op_done(op);
 }

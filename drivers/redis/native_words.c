@@ -100,7 +100,7 @@ int64_t redis_item(const resp *reply, size_t i)
 {
     resp item = resp_item(reply, i);
 
-    return resp_int(&item, 0);
+    return resp_int(&item, -1);
 }
 
 void redis_bad_reply(hf_op *op)
@@ -116,17 +116,28 @@ void redis_bad_reply(hf_op *op)
 /* An array with at least n elements; else op is finished. */
 bool redis_is_row(hf_op *op, const resp *reply, int64_t n)
 {
-    if (reply->type == RESP_ARRAY && reply->number >= n)
+    if (reply->type == RESP_ARRAY && reply->number >= n &&
+        resp_item(reply, 0).type == RESP_INTEGER)
         return true;
     redis_bad_reply(op);
     return false;
+}
+
+/* Time that is told: none, or less than thirty years. */
+static bool is_time(int64_t us)
+{
+    return us >= 0 && us < INT64_C(1000000000000000);
 }
 
 void redis_set_times(hf_op *op, int64_t rest_us, int64_t now_us)
 {
     hf_store *store = redis_op_of(op)->store;
 
-    op->remaining = rest_us > 0 ? rest_us * 1000 : 0;
+    if (!is_time(rest_us) || now_us < 1)
+        return; /* it says nothing */
+    op->remaining = rest_us * 1000;
+    if (op->ttl > 0 && op->remaining > op->ttl)
+        op->remaining = op->ttl; /* never more than we asked for */
     op->store_us = now_us;
     atomic_store(&store->clock_ahead_us, now_us - hfd_now() / 1000);
 }
@@ -145,30 +156,36 @@ void redis_op_done(hf_op *op)
 
 /* {1|2, token, run, rest of a fixed lease, num, look} or {3, reason}; false:
  * it is neither. */
+static bool is_reason(int64_t reason)
+{
+    return reason == HF_EEXPIRED || reason == HF_EFORCED ||
+           reason == HF_ENOTHELD;
+}
+
 bool redis_read_place(hf_place *place, const resp *reply)
 {
-    int64_t kind = redis_item(reply, 0);
+    int64_t kind = redis_item(reply, 0), token = redis_item(reply, 1),
+            run = redis_item(reply, 2), rest = redis_item(reply, 3),
+            num = redis_item(reply, 4), look = redis_item(reply, 5);
 
-    place->reason = 0;
+    if (reply->type != RESP_ARRAY ||
+        (kind == 3 ? !is_reason(token)
+                   : (kind != 1 && kind != 2) || reply->number < 6 || num < 1 ||
+                         !is_time(rest) || !is_time(look)) ||
+        (kind == 1 && (token < 1 || run < 1 || run > UINT16_MAX)))
+        return false;
+    place->reason = kind == 3 ? (int32_t)token : 0;
+    place->verdict = kind == 1 ? HF_GRANTED : kind == 2 ? HF_WAITS : HF_GONE;
+    place->token = kind == 1 ? (uint64_t)token : 0;
     place->remaining = place->look_in = 0;
-    if (reply->type != RESP_ARRAY)
-        return false;
-    if (kind == 3) {
-        place->verdict = HF_GONE;
-        place->token = 0;
-        place->reason = (int32_t)redis_item(reply, 1);
-        return place->reason < 0;
-    }
-    if ((kind != 1 && kind != 2) || reply->number < 6)
-        return false;
-    place->verdict = kind == 1 ? HF_GRANTED : HF_WAITS;
-    place->token = (uint64_t)redis_item(reply, 1);
-    place->num = (uint64_t)redis_item(reply, 4);
-    place->look_in = redis_item(reply, 5) * 1000;
+    if (kind == 3)
+        return true;
+    place->num = (uint64_t)num;
     if (kind == 1) {
-        place->run = (uint32_t)redis_item(reply, 2);
-        place->remaining = redis_item(reply, 3) * 1000;
-        return place->token > 0 && place->run > 0 && place->remaining >= 0;
+        place->run = (uint32_t)run;
+        place->remaining = rest * 1000;
+    } else {
+        place->look_in = look * 1000 + 1; /* 0 would mean: unknown */
     }
-    return place->num > 0 && place->look_in > 0;
+    return true;
 }

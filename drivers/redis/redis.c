@@ -44,10 +44,14 @@ void redis_op_send(hf_store *store, hf_op *op,
     redis_op *own = redis_op_of(op);
 
     own->store = store;
+    if (!own->call.landed) {
+        /* Not again when it is sent on from `landed`: the thread that drives
+         * it may be reading them. */
+        own->call.deadline = op->deadline;
+        own->call.driven = op->driven;
+    }
     own->call.encode = encode;
     own->call.landed = landed;
-    own->call.deadline = op->deadline;
-    own->call.driven = op->driven;
     redis_wire_start(store->wire, &own->call);
 }
 

@@ -31,14 +31,22 @@ static size_t loaded_count;
 static const struct {
     const char *scheme, *module;
 } known_schemes[] = {
-    {"redis", "redis"},          {"rediss", "redis"},
-    {"redis+sentinel", "redis"}, {"redis+cluster", "redis"},
-    {"redis+unix", "redis"},     {"redlock", "redis"},
-    {"postgres", "postgres"},    {"postgresql", "postgres"},
-    {"mysql", "mariadb"},        {"mariadb", "mariadb"},
-    {"odbc", "odbc"},            {"zookeeper", "zookeeper"},
-    {"etcd", "etcd"},            {"etcds", "etcd"},
-    {"fault", "fault"},          {"trace", "trace"},
+    {"redis", "redis"},
+    {"rediss", "redis"},
+    {"redis+sentinel", "redis"},
+    {"redis+cluster", "redis"},
+    {"redis+unix", "redis"},
+    {"redlock", "redis"},
+    {"postgres", "postgres"},
+    {"postgresql", "postgres"},
+    {"mysql", "mariadb"},
+    {"mariadb", "mariadb"},
+    {"odbc", "odbc"},
+    {"zookeeper", "zookeeper"},
+    {"etcd", "etcd"},
+    {"etcds", "etcd"},
+    {"fault", "fault"},
+    {"trace", "trace"},
 };
 
 static bool has_scheme(const hf_driver *driver, const char *scheme, size_t len)

@@ -5,8 +5,8 @@
  * stopped past its lease and comes back has lost the lock before any call says
  * "held"; a stopped waiter that is granted does not block the queue for ever.
  *
- * Children are forked while the parent has no session open and take turns with it
- * by steps in shared memory. */
+ * Children are forked while the parent has no session open and take turns with
+ * it by steps in shared memory. */
 #include "support.h"
 
 #include <signal.h>

@@ -49,10 +49,11 @@ if plain and ARGV[4]:sub(34, 34) == '0' then
         end
     end
     if T and kind ~= '2' and tonumber(T) > tonumber(ARGV[2]) then
-        if ARGV[5] == 't' then
+        -- Asked again, it may well be the holder itself: the long way.
+        local known = call('HEXISTS', KEYS[2], ARGV[1]) == 1
+        if not known and ARGV[5] == 't' then
             return {5, T - ARGV[2]}
-        end
-        if call('HSETNX', KEYS[2], ARGV[1], KEYS[3]) == 1 then
+        elseif not known then
             local P, key = KEYS[4]:sub(1, -2), KEYS[3]:sub(#KEYS[4] + 2)
             local num, record = ARGV[2], ARGV[4]
             local old = tonumber(call('GET', KEYS[4]) or 0)
@@ -61,6 +62,7 @@ if plain and ARGV[4]:sub(34, 34) == '0' then
                 record = record:gsub(' ' .. ARGV[2], ' ' .. num, 3)
             end
             call('SET', KEYS[4], num)
+            call('HSET', KEYS[2], ARGV[1], KEYS[3])
             call('HSET', P .. 'd:' .. key, ARGV[1], record)
             call('ZADD', P .. 'w:' .. key, num, ARGV[1])
             if not summary then
