@@ -280,7 +280,8 @@ static void ask_next(hf_op *op)
 
     list->by_key = !peek_word(&list->sids, &text, &len);
     while (list->by_key && peek_word(&list->keys, &text, &len) &&
-           (len < op->text_len || memcmp(text, op->text, op->text_len) != 0))
+           (len < op->text_len ||
+            (op->text_len > 0 && memcmp(text, op->text, op->text_len) != 0)))
         take_word(&list->keys);
     if (list->by_key && !peek_word(&list->keys, &text, &len))
         emit_all(op);
