@@ -44,9 +44,10 @@ void redis_op_send(hf_store *store, hf_op *op,
     redis_op *own = redis_op_of(op);
 
     own->store = store;
-    if (!own->call.landed) {
+    if (!own->under_way) {
         /* Not again when it is sent on from `landed`: the thread that drives
          * it may be reading them. */
+        own->under_way = true;
         own->call.deadline = op->deadline;
         own->call.driven = op->driven;
     }
@@ -87,7 +88,7 @@ static void redis_drive(hf_store *store, hf_op *op)
 {
     redis_op *own = redis_op_of(op);
 
-    if (own->call.landed) /* else it was answered without a round trip */
+    if (own->under_way) /* else it was answered without a round trip */
         redis_wire_drive(store->wire, &own->call);
 }
 

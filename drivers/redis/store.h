@@ -63,6 +63,7 @@ typedef struct redis_op {
     redis_call call;
     hf_store *store;
     uintptr_t note; /* the format's */
+    bool under_way; /* sent once, by the thread that started it */
 } redis_op;
 _Static_assert(sizeof(redis_op) <= sizeof(((hf_op *)0)->own),
                "an operation has no room for a call");

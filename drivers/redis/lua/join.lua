@@ -98,7 +98,9 @@ if T == 0 or dropped then
     walk(key)
     count, mode, places, T = count_granted(key)
 end
+-- Somebody is due and did not listen: that stays written until it is granted.
 local summary = call('HGET', G, 'w')
+local due = summary and summary:sub(1, 2) == '0 '
 if summary and count == 0 then
     mode, places = summary:match('^%d+ (%d) (%d+)$')
     places = tonumber(places)
@@ -136,7 +138,7 @@ e.num = draw(1)
 call('HSET', KEYS[2], rid, KEYS[3])
 call('HSET', D, rid, record_of(e))
 call('ZADD', W, e.num, rid)
-summarize(key, count, mode, places, T)
+summarize(key, count, mode, places, due and 0 or T)
 local place = answer(sid, key, rid)
 place[7], place[8] = rest, now
 return place
