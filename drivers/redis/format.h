@@ -225,6 +225,10 @@ void format_close(hf_store *store);
 void format_start(hf_store *store, hf_op *op);
 void format_message(hf_store *store, const char *channel, size_t channel_len,
                     const char *text, size_t len);
+/* For format_kind.told, where a message is the key. */
+size_t format_told_by_text(const format_data *data, const char *channel,
+                           size_t channel_len, const char *text, size_t len,
+                           const char *ret_keys[2], size_t ret_lens[2]);
 size_t format_key(const format_data *data, const char *key, size_t len,
                   char ret[FORMAT_KEY_MAX]);
 size_t format_owner(const format_kind *kind, const hf_id *rid,

@@ -26,17 +26,6 @@ size_t format_key(const format_data *data, const char *key, size_t len,
     return data->prefix_len + len;
 }
 
-static char *put_hex(char *at, const uint8_t *bytes, size_t n)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < n; i++) {
-        *at++ = digits[bytes[i] >> 4];
-        *at++ = digits[bytes[i] & 15];
-    }
-    return at;
-}
-
 size_t format_owner(const format_kind *kind, const hf_id *rid,
                     char ret[FORMAT_OWNER_MAX])
 {
@@ -48,18 +37,11 @@ size_t format_owner(const format_kind *kind, const hf_id *rid,
     for (size_t i = 0; i < sizeof groups; i++) {
         if (i > 0 && kind->dashes)
             *at++ = '-';
-        at = put_hex(at, from, groups[i]);
+        at = redis_put_hex(at, from, groups[i]);
         from += groups[i];
     }
     memcpy(at, kind->tail, tail);
     return (size_t)(at - ret) + tail;
-}
-
-static int digit_of(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                  : -1;
 }
 
 /* Written anew from what was read it must be the same text. */
@@ -70,7 +52,7 @@ static bool parse_exactly(const format_kind *kind, const char *text, size_t len,
     size_t digits = 0;
 
     for (size_t i = 0; i < len && digits < 32; i++) {
-        int digit = digit_of(text[i]);
+        int digit = redis_hex_digit(text[i]);
 
         if (digit < 0)
             continue;
@@ -104,7 +86,7 @@ size_t format_tomb(const hf_id *rid, char ret[FORMAT_OWNER_MAX])
     static const char name[] = "holdfast:tomb:";
 
     memcpy(ret, name, sizeof name - 1);
-    return (size_t)(put_hex(ret + sizeof name - 1, rid->bytes, 16) - ret);
+    return (size_t)(redis_put_hex(ret + sizeof name - 1, rid->bytes, 16) - ret);
 }
 
 int64_t format_ms(hf_nsec span)
@@ -227,6 +209,18 @@ void format_unlisten(hf_store *store, const char *key, size_t len)
         redis_wire_unlisten(store->wire, channel,
                             data->kind->channel(data, key, len, channel),
                             false);
+}
+
+size_t format_told_by_text(const format_data *data, const char *channel,
+                           size_t channel_len, const char *text, size_t len,
+                           const char *ret_keys[2], size_t ret_lens[2])
+{
+    (void)data;
+    (void)channel;
+    (void)channel_len;
+    ret_keys[0] = text;
+    ret_lens[0] = len;
+    return 1;
 }
 
 /* The core has at most one place per key that waits; the rest of a crowd is

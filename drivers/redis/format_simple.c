@@ -33,18 +33,6 @@ static size_t simple_channel(const format_data *data, const char *key,
     return sizeof WAKE - 1 + len;
 }
 
-static size_t simple_told(const format_data *data, const char *channel,
-                          size_t channel_len, const char *text, size_t len,
-                          const char *ret_keys[2], size_t ret_lens[2])
-{
-    (void)data;
-    (void)channel;
-    (void)channel_len;
-    ret_keys[0] = text;
-    ret_lens[0] = len;
-    return 1;
-}
-
 static const format_kind simple_kind = {.act = &simple_act,
                                         .rows = &simple_rows,
                                         .evict = &simple_evict,
@@ -53,7 +41,7 @@ static const format_kind simple_kind = {.act = &simple_act,
                                         .kept_tail = "",
                                         .look_most = HF_MS(900),
                                         .channel = simple_channel,
-                                        .told = simple_told};
+                                        .told = format_told_by_text};
 
 static int simple_open(hf_store *store, const hf_url *url, hf_error *err)
 {

@@ -71,18 +71,6 @@ static int spring_listen(hf_store *store, bool on)
     return code;
 }
 
-static size_t spring_told(const format_data *data, const char *channel,
-                          size_t channel_len, const char *text, size_t len,
-                          const char *ret_keys[2], size_t ret_lens[2])
-{
-    (void)data;
-    (void)channel;
-    (void)channel_len;
-    ret_keys[0] = text;
-    ret_lens[0] = len;
-    return 1;
-}
-
 static const format_kind spring_kind = {.act = &spring_act,
                                         .rows = &spring_rows,
                                         .evict = &spring_evict,
@@ -92,7 +80,7 @@ static const format_kind spring_kind = {.act = &spring_act,
                                         .kept_tail = "",
                                         .look_most = HF_MS(900),
                                         .listen = spring_listen,
-                                        .told = spring_told};
+                                        .told = format_told_by_text};
 
 static int spring_open(hf_store *store, const hf_url *url, hf_error *err)
 {

@@ -19,10 +19,15 @@ void redis_put_epoch(hf__buf *out, const hf_store *store,
 
 int64_t redis_item(const resp *reply, size_t i); /* no number: -1 */
 void redis_bad_reply(hf_op *op);                 /* finishes op as unknown */
-/* An array with at least n elements, first a number; else op is finished. */
-bool redis_is_row(hf_op *op, const resp *reply, int64_t n);
+/* It was answered, by an array with at least n elements, first a number; else
+ * op is finished. */
+bool redis_is_row(hf_op *op, hf_outcome outcome, const resp *reply,
+                  const hf_error *why, int64_t n);
 void redis_set_times(hf_op *op, int64_t rest_us, int64_t now_us);
-/* What the server's clock shows now, as far as we know; rather behind. */
+/* What the server's clock shows now, as far as we know; rather behind, by how
+ * long the last answer was on its way.  It is only proposed as a number: the
+ * scripts take a larger one where it is not above the last, so a clock that
+ * jumped, or a pause before this, costs nothing but the proposal. */
 int64_t redis_server_clock(hf_store *store);
 void redis_op_done(hf_op *op); /* finishes it: applied, `sent` is set */
 /* False: it is not the answer about a place. */

@@ -101,15 +101,11 @@ static void join_landed(redis_call *call, hf_outcome outcome, const resp *reply,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
-    if (outcome != HF_APPLIED) {
-        redis_op_failed(op, outcome, why);
-        return;
-    }
-    if (reply->type == RESP_INTEGER) {
+    if (outcome == HF_APPLIED && reply->type == RESP_INTEGER) {
         granted_at_once(op, reply->number);
         return;
     }
-    if (!redis_is_row(op, reply, 1))
+    if (!redis_is_row(op, outcome, reply, why, 1))
         return;
     switch (redis_item(reply, 0)) {
     case 0:
@@ -246,17 +242,13 @@ static void recheck_landed(redis_call *call, hf_outcome outcome,
     hf_op *op = redis_op_from(call);
     resp at;
 
-    if (outcome != HF_APPLIED) {
-        redis_op_failed(op, outcome, why);
-        return;
-    }
-    if (!redis_is_row(op, reply, 1))
+    if (!redis_is_row(op, outcome, reply, why, 1))
         return;
     if (reply->number == 1) {
         redis_op_refuse(op, HF_EEXPIRED, "the session's lease ran out");
         return;
     }
-    if (!redis_is_row(op, reply, 2 + (int64_t)op->place_count))
+    if (!redis_is_row(op, outcome, reply, why, 2 + (int64_t)op->place_count))
         return;
     redis_set_times(op, redis_item(reply, 0), redis_item(reply, 1));
     at = resp_item(reply, 1);

@@ -35,11 +35,7 @@ static void attach_landed(redis_call *call, hf_outcome outcome,
     hf_op *op = redis_op_from(call);
     char text[160];
 
-    if (outcome != HF_APPLIED) {
-        redis_op_failed(op, outcome, why);
-        return;
-    }
-    if (!redis_is_row(op, reply, 1))
+    if (!redis_is_row(op, outcome, reply, why, 1))
         return;
     switch (redis_item(reply, 0)) {
     case 1:
@@ -85,11 +81,7 @@ static void renew_landed(redis_call *call, hf_outcome outcome,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
-    if (outcome != HF_APPLIED) {
-        redis_op_failed(op, outcome, why);
-        return;
-    }
-    if (!redis_is_row(op, reply, 1))
+    if (!redis_is_row(op, outcome, reply, why, 1))
         return;
     if (redis_item(reply, 0) == 0) {
         redis_op_refuse(op, HF_EEXPIRED, "the session's lease ran out");

@@ -11,37 +11,6 @@
 
 /* ---- Words -------------------------------------------------------------- */
 
-void redis_id_text(char *ret, const hf_id *id)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < sizeof id->bytes; i++) {
-        *ret++ = digits[id->bytes[i] >> 4];
-        *ret++ = digits[id->bytes[i] & 15];
-    }
-}
-
-static int digit_of(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                  : -1;
-}
-
-bool redis_id_from(hf_id *ret, const char *text, size_t len)
-{
-    if (len != REDIS_ID)
-        return false;
-    for (size_t i = 0; i < sizeof ret->bytes; i++) {
-        int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
-
-        if (high < 0 || low < 0)
-            return false;
-        ret->bytes[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
-}
-
 void redis_key_word(hf__buf *out, const hf_store *store, const char *kind,
                     const void *bytes, size_t len)
 {
@@ -114,8 +83,13 @@ void redis_bad_reply(hf_op *op)
 }
 
 /* An array with at least n elements; else op is finished. */
-bool redis_is_row(hf_op *op, const resp *reply, int64_t n)
+bool redis_is_row(hf_op *op, hf_outcome outcome, const resp *reply,
+                  const hf_error *why, int64_t n)
 {
+    if (outcome != HF_APPLIED) {
+        redis_op_failed(op, outcome, why);
+        return false;
+    }
     if (reply->type == RESP_ARRAY && reply->number >= n &&
         resp_item(reply, 0).type == RESP_INTEGER)
         return true;

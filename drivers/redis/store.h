@@ -91,11 +91,16 @@ void redis_note_bell(hf_store *store, hf_place *place);
 /* Ring the bell of a rid and wake whoever is parked on it; never blocks. */
 void redis_ring(hf_store *store, const hf_id *rid);
 
-/* ---- native.c, native_list.c ---- */
+/* ---- id.c ---- */
 
 enum { REDIS_ID = 32 };                         /* digits of an id */
 void redis_id_text(char *ret, const hf_id *id); /* REDIS_ID digits, no NUL */
 bool redis_id_from(hf_id *ret, const char *text, size_t len);
+char *redis_put_hex(char *at, const uint8_t *bytes, size_t n); /* its end */
+int redis_hex_digit(char c);                                   /* -1: none */
+
+/* ---- native_words.c, native_list.c ---- */
+
 /* A word: the prefix, `kind`, and these bytes. */
 void redis_key_word(hf__buf *out, const hf_store *store, const char *kind,
                     const void *bytes, size_t len);

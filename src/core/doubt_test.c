@@ -21,8 +21,10 @@ static struct {
     uint64_t token;
     hf_id joined[ROWS], left;
     unsigned joins, renews, lists, leaves;
-    size_t covered; /* places of the last renewal */
-    int join_code;  /* not 0: refused with it */
+    size_t covered;   /* places of the last renewal */
+    int join_code;    /* not 0: refused with it */
+    bool push_first;  /* the grant is pushed before the join is answered */
+    bool break_first; /* and then broken */
     bool list_fails, renew_fails, join_driven, renew_driven, left_tomb;
     unsigned gone; /* bit i: the i-th place of a renewal is gone */
     hf_row rows[ROWS];
@@ -89,6 +91,15 @@ static void answer_join(hf_op *op)
     stage.joined[stage.joins++ % ROWS] = place->rid;
     place->verdict = HF_GRANTED;
     place->num = place->token = ++stage.token;
+    if (stage.push_first) {
+        hf_place fresh = {.verdict = HF_GRANTED, .token = 77, .run = 1};
+
+        stage.host.changed(stage.host.ctx, &place->rid, &fresh);
+        if (stage.break_first)
+            stage.host.news(stage.host.ctx, &place->rid, HF_EFORCED);
+        place->verdict = HF_WAITS; /* as it was before the grant */
+        place->token = 0;
+    }
     place->remaining = place->lease > 0             ? place->lease
                        : (stage.caps & HF_CAP_EACH) ? op->ttl
                                                     : 0;
@@ -390,6 +401,36 @@ static void a_store_set_forward_is_doubt(void)
     hf_close(session);
 }
 
+/* ---- a push that overtakes the answer of its join ---- */
+
+static void an_early_grant_is_taken(void)
+{
+    hf_session *session = open_stage(0);
+    hf_hold *hold;
+
+    stage.push_first = true;
+    hold = take(session, "a", 0);
+    EXPECT_EQ(hf_hold_token(hold), 77);
+    EXPECT_EQ(stage.joins, 1);
+    EXPECT_CODE(hf_release(hold, NULL), 0);
+    hf_close(session);
+}
+
+/* What was broken meanwhile is not ours: the wait goes on until it is over. */
+static void an_early_grant_that_was_broken_is_not(void)
+{
+    hf_session *session = open_stage(0);
+    hf_request *request;
+    hf_result result;
+    hf_error err;
+
+    stage.push_first = stage.break_first = true;
+    EXPECT_OK(hf_lock_start(session, "a", NULL, NULL, &request, &err), err);
+    EXPECT_EQ(hf_collect(session, &result), 0);
+    EXPECT_CODE(hf_cancel(request, NULL), 0);
+    hf_close(session);
+}
+
 /* ---- quarantine ---- */
 
 static void a_try_hears_of_the_quarantine(void)
@@ -416,6 +457,8 @@ int main(int argc, char **argv)
         TEST(a_ghost_is_left_for_good),
         TEST(held_is_not_said_before_the_audit),
         TEST(a_store_set_forward_is_doubt),
+        TEST(an_early_grant_is_taken),
+        TEST(an_early_grant_that_was_broken_is_not),
         TEST(a_try_hears_of_the_quarantine),
     };
 
