@@ -29,7 +29,10 @@ typedef void scenario_fn(const struct bench *b);
 scenario_fn bench_pair, bench_threads, bench_keys, bench_handover,
     bench_contended, bench_command, bench_many, bench_crash, bench_redis_pair,
     bench_redis_threads, bench_redis_handover, bench_redis_contended,
-    bench_redis_waiters, bench_redis_many;
+    bench_redis_waiters, bench_redis_many, bench_postgres_pair,
+    bench_postgres_handover, bench_postgres_contended, bench_postgres_waiters,
+    bench_mariadb_pair, bench_mariadb_handover, bench_mariadb_contended,
+    bench_mariadb_waiters, bench_odbc_pair;
 
 /* ---- Rows ------------------------------------------------------------ */
 
@@ -83,6 +86,18 @@ static inline double median(double *v, size_t n)
 #define ALL_CORES (-1)
 void pin_to(int i);
 int core_count(void);
+
+/* Where a server and its clients run. */
+struct placement {
+    const char *name; /* "one core", "split" */
+    int server, client;
+};
+#define PLACEMENTS 2
+/* How many of them this machine has: one on a machine with one core. */
+int placements(struct placement ret[PLACEMENTS]);
+
+int free_port(void); /* of the loopback, free a moment ago */
+bool is_in_path(const char *program);
 
 /* fork() whose child dies with its parent; 0 in the child. */
 pid_t fork_bound(void);

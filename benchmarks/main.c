@@ -61,20 +61,47 @@ static const struct scenario {
      "Redis: what 200 who wait for one key ask of the server"},
     {"redis-many", bench_redis_many, "the server on a core of its own",
      "Redis: 10 000 waits in one process"},
+    {"postgres-pair", bench_postgres_pair,
+     "server and client on one core, then a core each",
+     "PostgreSQL: an uncontended lock and release"},
+    {"postgres-handover", bench_postgres_handover,
+     "server and clients on one core, then the server on another",
+     "PostgreSQL: from the release in one process to the lock in another"},
+    {"postgres-contended", bench_postgres_contended,
+     "server and clients on one core, then the server on another",
+     "PostgreSQL: 2 processes x 4 threads on one key"},
+    {"postgres-waiters", bench_postgres_waiters,
+     "the server on a core of its own",
+     "PostgreSQL: what 200 who wait for one key ask of the server"},
+    {"mariadb-pair", bench_mariadb_pair,
+     "server and client on one core, then a core each",
+     "MariaDB: an uncontended lock and release"},
+    {"mariadb-handover", bench_mariadb_handover,
+     "server and clients on one core, then the server on another",
+     "MariaDB: from the release in one process to the lock in another"},
+    {"mariadb-contended", bench_mariadb_contended,
+     "server and clients on one core, then the server on another",
+     "MariaDB: 2 processes x 4 threads on one key"},
+    {"mariadb-waiters", bench_mariadb_waiters,
+     "the server on a core of its own",
+     "MariaDB: what 200 who wait for one key ask of the server"},
+    {"odbc-pair", bench_odbc_pair, "all on one core",
+     "ODBC: an uncontended lock and release, three drivers"},
 };
 #define SCENARIOS (sizeof scenarios / sizeof *scenarios)
 
 static void print_help(void)
 {
-    puts("usage: bench [--quick] [--json] [SCENARIO...]\n\n"
-         "Measures holdfast on SQLite and on a throwaway Redis server against\n"
-         "floors written by hand, side by side in one run, and prints one\n"
-         "table of medians and ratios.\n\n"
-         "  --quick  a fifth of the work, for a first look\n"
-         "  --json   one JSON object a line\n\n"
-         "Scenarios, and where their processes run (both sides alike):");
+    puts(
+        "usage: bench [--quick] [--json] [SCENARIO...]\n\n"
+        "Measures holdfast on SQLite, and on throwaway servers of Redis,\n"
+        "PostgreSQL and MariaDB, against floors written by hand, side by side\n"
+        "in one run, and prints one table of medians and ratios.\n\n"
+        "  --quick  a fifth of the work, for a first look\n"
+        "  --json   one JSON object a line\n\n"
+        "Scenarios, and where their processes run (both sides alike):");
     for (size_t i = 0; i < SCENARIOS; i++)
-        printf("  %-15s %s\n  %-15s   (%s)\n", scenarios[i].name,
+        printf("  %-18s %s\n  %-18s   (%s)\n", scenarios[i].name,
                scenarios[i].help, "", scenarios[i].pinning);
     puts("\nStatus: 0 every goal met, 1 a goal missed, 2 could not measure.");
 }
@@ -226,7 +253,7 @@ static void print_machine(const struct bench *b, char **wanted)
     puts("Both sides run in turn in the same places:");
     for (size_t i = 0; i < SCENARIOS; i++)
         if (is_wanted(scenarios[i].name, wanted))
-            printf("  %-15s %s\n", scenarios[i].name, scenarios[i].pinning);
+            printf("  %-18s %s\n", scenarios[i].name, scenarios[i].pinning);
     puts("");
 }
 

@@ -15,15 +15,6 @@ struct redis_server {
     void *control; /* our own connection to it */
 };
 
-/* Where server and clients run. */
-struct placement {
-    const char *name; /* "one core", "split" */
-    int server, client;
-};
-#define PLACEMENTS 2
-/* How many of them this machine has: one on a machine with one core. */
-int redis_placements(struct placement ret[PLACEMENTS]);
-
 /* End the scenario with a word if there is no redis-server, or this holdfast
  * has no driver for it. */
 void redis_needed(const struct bench *b);

@@ -156,7 +156,7 @@ void bench_redis_many(const struct bench *b)
 {
     const long count = b->quick ? 2000 : 10000;
     struct placement place[PLACEMENTS];
-    int places = redis_placements(place);
+    int places = placements(place);
     struct redis_server s;
     struct usage few;
     struct other o;

@@ -77,7 +77,7 @@ void bench_redis_pair(const struct bench *b)
     const int rounds = b->quick ? 6 : MAX_ROUNDS, pairs = 1500;
     struct placement place[PLACEMENTS];
     struct pair_sums m;
-    int places = redis_placements(place);
+    int places = placements(place);
 
     redis_needed(b);
     for (int i = 0; i < places; i++) {
@@ -126,7 +126,7 @@ void bench_redis_threads(const struct bench *b)
     const int rounds = b->quick ? 2 : MAX_CREW_ROUNDS;
     const double seconds = b->quick ? 0.5 : 1;
     struct placement place[PLACEMENTS];
-    int places = redis_placements(place);
+    int places = placements(place);
 
     redis_needed(b);
     for (int i = 0; i < places; i++) {

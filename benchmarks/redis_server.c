@@ -19,30 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-int redis_placements(struct placement ret[PLACEMENTS])
-{
-    const int last = core_count() - 1;
-
-    ret[0] = (struct placement){"one core", last, last};
-    ret[1] = (struct placement){"split", 0, last};
-    return last > 0 ? 2 : 1;
-}
-
 /* ---- Start and stop -------------------------------------------------- */
-
-static int free_port(void)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) != 0 ||
-        getsockname(fd, (struct sockaddr *)&at, &len) != 0)
-        bench_die("no free port: %s", strerror(errno));
-    close(fd);
-    return ntohs(at.sin_port);
-}
 
 /* A number behind "name:" in what INFO says. */
 static double info_number(const char *info, const char *name)
@@ -125,22 +102,6 @@ void redis_stop(struct redis_server *s)
 {
     redisFree(s->control);
     end_child(s->pid);
-}
-
-static bool is_in_path(const char *program)
-{
-    const char *path = getenv("PATH");
-    char file[1024];
-
-    while (path != NULL && *path != '\0') {
-        int len = (int)strcspn(path, ":");
-
-        snprintf(file, sizeof file, "%.*s/%s", len, path, program);
-        if (access(file, X_OK) == 0)
-            return true;
-        path += path[len] == ':' ? len + 1 : len;
-    }
-    return false;
 }
 
 void redis_needed(const struct bench *b)

@@ -57,7 +57,7 @@ static void print_handover(const struct bench *b, const struct redis_server *s,
 void bench_redis_handover(const struct bench *b)
 {
     struct placement place[PLACEMENTS];
-    int places = redis_placements(place);
+    int places = placements(place);
 
     redis_needed(b);
     for (int i = 0; i < places; i++) {
@@ -108,7 +108,7 @@ void bench_redis_contended(const struct bench *b)
     const struct side *const side[2] = {&side_holdfast, &floor_blpop};
     const int rounds = b->quick ? 2 : MAX_ROUNDS;
     struct placement place[PLACEMENTS];
-    int places = redis_placements(place);
+    int places = placements(place);
 
     redis_needed(b);
     for (int i = 0; i < places; i++) {
@@ -242,7 +242,7 @@ void bench_redis_waiters(const struct bench *b)
 {
     const double idle_s = b->quick ? 5 : 20;
     struct placement place[PLACEMENTS];
-    int places = redis_placements(place);
+    int places = placements(place);
     double idle, each, ms;
     struct redis_server s;
 

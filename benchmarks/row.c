@@ -57,7 +57,7 @@ static void print_goal(char *ret, size_t cap, const struct row *r)
 void row_heading(bool json)
 {
     if (!json)
-        printf("%-15s %-36s %12s  %-28s %12s %8s  %-12s %s\n", "scenario",
+        printf("%-18s %-36s %12s  %-28s %12s %8s  %-12s %s\n", "scenario",
                "measure", "holdfast", "against", "", "ratio", "goal", "met");
 }
 
@@ -71,7 +71,7 @@ static void print_text(const struct row *r, double ratio, bool met)
         snprintf(times, sizeof times, ratio >= 100 ? "%.0f" : "%.2f", ratio);
     }
     print_goal(goal, sizeof goal, r);
-    printf("%-15s %-36s %12s  %-28s %12s %8s  %-12s %s\n", r->scenario, r->what,
+    printf("%-18s %-36s %12s  %-28s %12s %8s  %-12s %s\n", r->scenario, r->what,
            ours, r->floor_name != NULL ? r->floor_name : "", other, times, goal,
            r->goal == NO_GOAL ? ""
            : met              ? "yes"

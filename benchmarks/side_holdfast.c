@@ -15,7 +15,8 @@ struct holdfast_thread {
 
 void holdfast_url(char *ret, size_t cap, const char *where)
 {
-    bool is_url = strstr(where, "://") != NULL;
+    bool is_url =
+        strstr(where, "://") != NULL || strncmp(where, "odbc:", 5) == 0;
     int n = is_url ? snprintf(ret, cap, "%s", where)
                    : snprintf(ret, cap, "sqlite:%s/locks.db", where);
 

@@ -1,10 +1,11 @@
-/* tools.c - clock, cores, processes and files for the scenarios.
+/* tools.c - clock, cores, ports, processes and files for the scenarios.
  *
  * Knows nothing of locks.  Every child started here dies with its parent
  * (PR_SET_PDEATHSIG), so a benchmark that is interrupted leaves no process
  * behind. */
 #include "bench.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <ftw.h>
 #include <sched.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -115,6 +117,45 @@ void pin_to(int i)
             CPU_SET(cpu, &set);
     if (sched_setaffinity(0, sizeof set, &set) != 0)
         bench_die("cannot pin to core %d: %s", i, strerror(errno));
+}
+
+int placements(struct placement ret[PLACEMENTS])
+{
+    const int last = core_count() - 1;
+
+    ret[0] = (struct placement){"one core", last, last};
+    ret[1] = (struct placement){"split", 0, last};
+    return last > 0 ? 2 : 1;
+}
+
+int free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) != 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &len) != 0)
+        bench_die("no free port: %s", strerror(errno));
+    close(fd);
+    return ntohs(at.sin_port);
+}
+
+bool is_in_path(const char *program)
+{
+    const char *path = getenv("PATH");
+    char file[1024];
+
+    while (path != NULL && *path != '\0') {
+        int len = (int)strcspn(path, ":");
+
+        snprintf(file, sizeof file, "%.*s/%s", len, path, program);
+        if (access(file, X_OK) == 0)
+            return true;
+        path += path[len] == ':' ? len + 1 : len;
+    }
+    return false;
 }
 
 pid_t fork_bound(void)

@@ -34,7 +34,11 @@ enum {
     ARG_KILL_AFTER,
     ARG_UNLOCK,
     ARG_TOKEN,
-    ARG_NOW
+    ARG_NOW,
+    ARG_SCHEMA,
+    ARG_PREFIX,
+    ARG_FORMAT,
+    ARG_GUARD
 };
 
 struct arg_option {

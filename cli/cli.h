@@ -31,6 +31,6 @@ struct command {
 };
 
 extern const struct command command_run, command_hold, command_ls, command_show,
-    command_break, command_doctor, command_version;
+    command_break, command_doctor, command_ddl, command_version;
 
 #endif

@@ -12,8 +12,8 @@
 #include "say.h"
 
 static const struct command *const commands[] = {
-    &command_run,   &command_hold,   &command_ls,     &command_show,
-    &command_break, &command_doctor, &command_version};
+    &command_run,   &command_hold,   &command_ls,  &command_show,
+    &command_break, &command_doctor, &command_ddl, &command_version};
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
 
 static const struct command *find_command(const char *name)

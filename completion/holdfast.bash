@@ -14,6 +14,7 @@ _holdfast_options() {
         --kill-after" ;;
     hold) echo "$_holdfast_common $_holdfast_take" ;;
     break) echo "$_holdfast_common --token --now" ;;
+    ddl) echo "$_holdfast_common --schema --prefix --format --guard" ;;
     ls | show | doctor | version) echo "$_holdfast_common" ;;
     esac
 }
@@ -40,7 +41,7 @@ _holdfast() {
         case $word in
         --wait | --timeout | -w | -E | --conflict-exit-code | --lease | \
             --at-most | --at-least | --slots | --owner | --kill-after | --url | \
-            --url-file | --token) at=$((at + 1)) ;;
+            --url-file | --token | --schema | --prefix | --format) at=$((at + 1)) ;;
         -c | --command) at=$((at + 1)) ;;
         -*) ;;
         *) key=${key:-$at} ;;
@@ -48,7 +49,7 @@ _holdfast() {
     done
     if [ -z "$command" ]; then
         mapfile -t COMPREPLY < <(compgen -W \
-            'run hold ls show break doctor version help --help --version' \
+            'run hold ls show break doctor ddl version help --help --version' \
             -- "$cur")
         return
     fi
@@ -58,11 +59,12 @@ _holdfast() {
         return
         ;;
     --wait | --timeout | -w | -E | --conflict-exit-code | --lease | --at-most | \
-        --at-least | --slots | --owner | --kill-after | --url | --token) return ;;
+        --at-least | --slots | --owner | --kill-after | --url | --token | \
+        --schema | --prefix | --format) return ;;
     esac
     if [ "$command" = help ]; then
         mapfile -t COMPREPLY < <(compgen -W \
-            'run hold ls show break doctor version' -- "$cur")
+            'run hold ls show break doctor ddl version' -- "$cur")
     elif [ "$command" = run ] && [ -n "$key" ]; then
         # The command and its words are completed as anywhere.
         [ "${COMP_WORDS[key + 1]-}" = -- ] && key=$((key + 1))
@@ -74,6 +76,8 @@ _holdfast() {
     elif [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_options "$command")" \
             -- "$cur")
+    elif [ "$command" = ddl ] && [ -z "$key" ]; then
+        mapfile -t COMPREPLY < <(compgen -W 'postgres mysql odbc' -- "$cur")
     elif [ -z "$key" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_keys "$cur")" -- "$cur")
     fi

@@ -5,7 +5,7 @@ function __holdfast_keys
         sed -n '2,$s/ .*//p' | grep -v "['\$]" | sort -u
 end
 
-set -l commands run hold ls show break doctor version help
+set -l commands run hold ls show break doctor ddl version help
 complete -c holdfast -f
 complete -c holdfast -n "not __fish_seen_subcommand_from $commands" -a run -d 'run a command while holding a lock'
 complete -c holdfast -n "not __fish_seen_subcommand_from $commands" -a hold -d 'hold a lock until stdin ends'
@@ -13,9 +13,10 @@ complete -c holdfast -n "not __fish_seen_subcommand_from $commands" -a ls -d 'li
 complete -c holdfast -n "not __fish_seen_subcommand_from $commands" -a show -d 'show one lock'
 complete -c holdfast -n "not __fish_seen_subcommand_from $commands" -a break -d 'take a lock away from who holds it'
 complete -c holdfast -n "not __fish_seen_subcommand_from $commands" -a doctor -d 'is this store fit to hold locks?'
+complete -c holdfast -n "not __fish_seen_subcommand_from $commands" -a ddl -d 'print the tables that a database needs'
 complete -c holdfast -n "not __fish_seen_subcommand_from $commands" -a version -d 'print the version'
 complete -c holdfast -n "not __fish_seen_subcommand_from $commands" -a help -d 'teach a command'
-complete -c holdfast -n "__fish_seen_subcommand_from help" -a "run hold ls show break doctor version"
+complete -c holdfast -n "__fish_seen_subcommand_from help" -a "run hold ls show break doctor ddl version"
 complete -c holdfast -n "__fish_seen_subcommand_from run hold ls show break" -a "(__holdfast_keys)"
 
 complete -c holdfast -s h -l help -d 'teach this command'
@@ -42,3 +43,8 @@ complete -c holdfast -n "__fish_seen_subcommand_from run" -s o -l close -d 'do n
 complete -c holdfast -n "__fish_seen_subcommand_from run" -l kill-after -x -d 'from TERM to KILL'
 complete -c holdfast -n "__fish_seen_subcommand_from break" -l token -x -d 'only this hold'
 complete -c holdfast -n "__fish_seen_subcommand_from break" -l now -d 'do not wait for the holder'
+complete -c holdfast -n "__fish_seen_subcommand_from ddl" -a "postgres mysql odbc"
+complete -c holdfast -n "__fish_seen_subcommand_from ddl" -l schema -x -d 'of the tables'
+complete -c holdfast -n "__fish_seen_subcommand_from ddl" -l prefix -x -d 'of their names'
+complete -c holdfast -n "__fish_seen_subcommand_from ddl" -l format -x -d 'of another library'
+complete -c holdfast -n "__fish_seen_subcommand_from ddl" -l guard -d 'what refuses an old token'

@@ -49,6 +49,8 @@ BUILDS = {
              "-DHF_SANITIZE=thread"],
 }
 RUNNING = set()  # sessions of the jobs under way
+# Fresh databases are made once and copied (tests/harness/sql-server).
+TEMPLATES = tempfile.TemporaryDirectory(prefix="hf-templates-")
 SANITIZE = {"asan": "address", "tsan": "thread"}
 
 # group, command, needs the plain build's compile database
@@ -102,6 +104,7 @@ def environment(job, folder, quick):
     for name in ("HOLDFAST_URL", "HOLDFAST_DRIVER_PATH", "MAKEFLAGS"):
         env.pop(name, None)
     env["HF_QUICK"] = "1" if quick else ""
+    env["HF_SQL_TEMPLATES"] = TEMPLATES.name
     env["HF_SANITIZE"] = SANITIZE.get(job.build, "")
     if job.build:
         there = os.path.join(BUILD, job.build)
@@ -211,6 +214,7 @@ def judge(output, ending):
 def run_job(job, tally, quick, verbose):
     path = os.path.join(LOGS, job.name.replace("/", "_") + ".log")
     folder = tempfile.mkdtemp(prefix="hf-check-")
+    os.chmod(folder, 0o711)  # databases run under accounts of their own
     start = time.monotonic()
     try:
         with open(path, "wb") as out:

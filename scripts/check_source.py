@@ -65,22 +65,30 @@ MAY_USE = {
     "drivers/sqlite": ["sqlite3.h"] + PUBLIC,
     "drivers/redis": ["net/", "lua_texts.h"] + PUBLIC,  # the latter is made
     "drivers/fault": ["../trace/shim.h"] + PUBLIC,
+    "drivers/postgres": ["../sql/", "sql/", "libpq-fe.h"] + PUBLIC,
+    "drivers/mysql": ["../sql/", "sql/", "mysql.h", "mysql/", "errmsg.h",
+                      "mysqld_error.h"] + PUBLIC,
+    "drivers/odbc": ["../sql/", "sql/", "sql.h", "sqlext.h"] + PUBLIC,
     "cli": ["holdfast/holdfast.h"],
     "guards": ["holdfast/holdfast.h", "sqlite3.h"],
-    "examples": ["holdfast/holdfast.h", "sqlite3.h"],
-    "benchmarks": ["holdfast/holdfast.h", "sqlite3.h", "hiredis/"],
+    "examples": ["holdfast/holdfast.h", "sqlite3.h", "libpq-fe.h"],
+    "benchmarks": ["holdfast/holdfast.h", "sqlite3.h", "hiredis/",
+                   "libpq-fe.h", "mysql.h", "sql.h", "sqlext.h"],
     "tests": ["harness/", "sqlite3.h"] + PUBLIC,
     "tests/faults": ["harness/", "../behaviour/support.h"] + PUBLIC,
+    "tests/stress": ["harness/", "../behaviour/support.h"] + PUBLIC,
     # These test what lies behind the public headers.
     "tests/conformance": ["harness/", "core/registry.h", "base/url.h",
                           "conformance/"] + PUBLIC,
     "tests/sim": ["harness/", "base/", "core/", "sim/", "drivers/mem/",
                   "../../drivers/mem/", "mem/"] + PUBLIC,
-    "tests/fuzz": ["fuzz/", "base/", "core/", "../../drivers/redis/"] + PUBLIC,
+    "tests/fuzz": ["fuzz/", "base/", "core/", "../../drivers/redis/",
+                   "../../drivers/sql/"] + PUBLIC,
 }
 # Headers that are somebody's: the rest of <...> is the system's.
 OWNED = re.compile(r"^(holdfast|base|core|prim|net|openssl|harness|drivers|sim|"
-                   r"conformance|fuzz|mem)/|^(sqlite3|libpq-fe|mysql|sql|hiredis)")
+                   r"conformance|fuzz|mem)/|^(sqlite3|libpq-fe|mysql|"
+                   r"errmsg|sql|hiredis)")
 
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 MACHINE = re.compile(r"(?<![\w.$}])/(wor" r"k|roo" r"t|hom" r"e/\w+|far" r"m)/"

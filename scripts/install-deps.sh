@@ -2,16 +2,18 @@
 # install-deps.sh SET... - put the Debian packages of a set on this machine.
 #
 #   build   what the library, the command and the SQLite store need
-#   redis   the same, and what the Redis driver needs; without it a build leaves
-#           that driver out
-#   bench   the same, and what ./bench compares with on Redis
-#   check   the same as redis, and what ./check runs
+#   redis, postgres, mysql, odbc
+#           the same, and what that driver needs; without it a build leaves the
+#           driver out
+#   bench   the same, and what ./bench compares with on Redis and on databases
+#   check   all of these, and what ./check runs
 #   fuzz    the same, and clang's fuzzer
 #
 # Looks for each tool itself, not for its package, so that a machine which has
 # its own cmake or compiler is left alone; says in one line what it installs
 # and is silent when nothing is missing.  No server is started by a package's
-# set-up: policy-rc.d says no while apt runs, and is put back as it was.
+# set-up: policy-rc.d says no while apt runs, and is put back as it was; nor
+# does PostgreSQL's make a cluster.
 # HF_APT_LOG names the file that gets apt's output; else it goes to stderr.
 set -u
 
@@ -46,9 +48,47 @@ need_redis()
     need libssl-dev /usr/include/openssl/ssl.h
 }
 
+need_postgres()
+{
+    need_build
+    need pkg-config pkg-config
+    need libpq-dev /usr/include/postgresql/libpq-fe.h
+}
+
+need_mysql()
+{
+    need_build
+    need pkg-config pkg-config
+    need libmariadb-dev /usr/include/mariadb/mysql.h
+}
+
+need_odbc()
+{
+    need_build
+    need pkg-config pkg-config
+    need unixodbc-dev /usr/include/sqlext.h
+}
+
+# Servers, their clients, and the ODBC drivers of all three.
+need_databases()
+{
+    need_postgres
+    need_mysql
+    need_odbc
+    need postgresql /usr/lib/postgresql/*/bin/postgres
+    need mariadb-server mariadbd
+    need odbc-postgresql /usr/lib/*/odbc/psqlodbcw.so
+    need odbc-mariadb /usr/lib/*/odbc/libmaodbc.so
+    need libsqliteodbc /usr/lib/*/odbc/libsqlite3odbc.so
+}
+
 need_check()
 {
     need_redis
+    need_databases
+    need pgbouncer pgbouncer
+    need python3-psycopg2 /usr/lib/python3/dist-packages/psycopg2
+    need python3-pymysql /usr/lib/python3/dist-packages/pymysql
     need ninja-build ninja
     need make make
     need gcc gcc
@@ -70,6 +110,7 @@ need_check()
 need_bench()
 {
     need_redis
+    need_databases
     need redis-server redis-server
     need libhiredis-dev /usr/include/hiredis/hiredis.h
 }
@@ -93,9 +134,21 @@ as_root()
 }
 
 policy=/usr/sbin/policy-rc.d
+no_cluster=/etc/postgresql-common/createcluster.d/holdfast.conf
 made_policy=
+made_no_cluster=
+forbid_clusters()
+{
+    [ -e "$no_cluster" ] && return
+    as_root mkdir -p "${no_cluster%/*}" &&
+        echo 'create_main_cluster = false' |
+        as_root tee "$no_cluster" >/dev/null && made_no_cluster=yes
+}
 forbid_services()
 {
+    case " $missing " in
+    *" postgresql "*) forbid_clusters ;;
+    esac
     [ -e "$policy" ] && return
     printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null || return
     made_policy=yes
@@ -104,7 +157,8 @@ forbid_services()
 allow_services()
 {
     [ -z "$made_policy" ] || as_root rm -f "$policy"
-    made_policy=
+    [ -z "$made_no_cluster" ] || as_root rm -f "$no_cluster"
+    made_policy= made_no_cluster=
 }
 
 apt()
@@ -113,11 +167,14 @@ apt()
         -o DPkg::Lock::Timeout=300 "$@" </dev/null >>"${HF_APT_LOG:-/dev/stderr}" 2>&1
 }
 
-[ $# -gt 0 ] || die "install-deps.sh: say which set: build, redis, bench, check or fuzz"
+sets="build, redis, postgres, mysql, odbc, bench, check, fuzz"
+[ $# -gt 0 ] || die "install-deps.sh: say which set: $sets"
 for set in "$@"; do
     case $set in
-    build | redis | bench | check | fuzz) need_"$set" ;;
-    *) die "install-deps.sh: no set '$set'; there are build, redis, bench, check and fuzz" ;;
+    build | redis | postgres | mysql | odbc | bench | check | fuzz)
+        need_"$set"
+        ;;
+    *) die "install-deps.sh: no set '$set'; there are $sets" ;;
     esac
 done
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')

@@ -94,13 +94,13 @@ static bool show_pause(const char *dir)
         "  first    runs again, knows nothing of it, writes: %d left\n"
         "             where tokens are not compared   %-9s %d sold, %d "
         "left: %s\n"
-        "             WHERE token < %-16llu  %-9s %d sold, %d left: %s\n"
+        "             %s %-16llu  %-9s %d sold, %d left: %s\n"
         "  first    gives the lock back and hears: %s\n",
         (unsigned long long)p.first_token, ITEMS_PAUSED, p.next_after_s,
         (unsigned long long)p.second_token, ITEMS_PAUSED - 1, ITEMS_PAUSED - 1,
         p.plain_accepted ? "accepted:" : "refused:", p.plain_sold, p.plain_left,
         p.plain_sold + p.plain_left == ITEMS_PAUSED ? "right" : "WRONG",
-        (unsigned long long)p.first_token,
+        stock_fence, (unsigned long long)p.first_token,
         p.fenced_accepted ? "accepted:" : "refused:", p.fenced_sold,
         p.fenced_left,
         p.fenced_sold + p.fenced_left == ITEMS_PAUSED ? "right" : "WRONG",
@@ -124,13 +124,15 @@ static int run_demo(const char *dir)
     return sales && pause ? 0 : 1;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const char *tmp = getenv("TMPDIR");
     int status = 0;
     char dir[300];
     pid_t pid;
 
+    if (argc > 2 || !stock_choose(argc > 1 ? argv[1] : NULL))
+        die("usage: oversell, or oversell-postgres postgres://HOST/DATABASE");
     folder_path(dir, sizeof dir, tmp != NULL && *tmp ? tmp : "/tmp",
                 "holdfast-oversell-XXXXXX");
     if (mkdtemp(dir) == NULL)
@@ -143,5 +145,6 @@ int main(void)
     }
     usleep(20 * 1000); /* its children die with it, a moment later */
     nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    stock_leave_nothing();
     return WIFEXITED(status) ? WEXITSTATUS(status) : 2;
 }

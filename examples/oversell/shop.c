@@ -5,8 +5,8 @@
  * those three steps: nothing, a mutex (which other processes cannot see), or
  * a holdfast lock.
  *
- * The parent closes the database before it starts a process: neither SQLite
- * nor a holdfast session may be carried over a fork. */
+ * The parent closes the database before it starts a process: neither its
+ * connection nor a holdfast session may be carried over a fork. */
 #include "shop.h"
 #include "stock.h"
 
@@ -44,7 +44,7 @@ void folder_url(char *ret, size_t cap, const char *dir)
     char path[400];
 
     folder_path(path, sizeof path, dir, LOCKS_FILE);
-    snprintf(ret, cap, "sqlite:%s", path);
+    stock_locks(ret, cap, path);
 }
 
 double now_s(void)

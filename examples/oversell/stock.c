@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+const char stock_fence[] = "WHERE token <";
+
 struct stock {
     sqlite3 *db;
 };
@@ -54,6 +56,21 @@ static int read_number(stock *s, const char *sql)
     n = sqlite3_column_int(st, 0);
     sqlite3_finalize(st);
     return n;
+}
+
+bool stock_choose(const char *where)
+{
+    return where == NULL;
+}
+
+void stock_leave_nothing(void)
+{
+    /* Its files are in the folder that the program removes. */
+}
+
+void stock_locks(char *ret, size_t cap, const char *path)
+{
+    snprintf(ret, cap, "sqlite:%s", path);
 }
 
 stock *stock_open(const char *path)

@@ -215,6 +215,10 @@ typedef struct hf_driver {
     void (*park)(hf_store *store, const hf_place *place, hf_nsec until);
     void (*unpark)(hf_store *store, const hf_place *place);
     int (*life_fd)(hf_store *store); /* NULL: none; see hf_session_life_fd */
+    /* Members from here on came later: a driver whose size ends before one does
+     * not have it, and is as good as with NULL. */
+    int (*ddl)(const hf_url *url, bool guard, hf_ddl_fn *fn, void *user,
+               hf_error *err); /* NULL: needs no tables; see hf_ddl */
 } hf_driver;
 #define HF_DRIVER_HEAD .abi = HF_DRIVER_ABI, .size = sizeof(hf_driver)
 /* The one symbol of a driver's shared object. */

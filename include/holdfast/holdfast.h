@@ -402,6 +402,15 @@ typedef void hf_doctor_fn(hf_level level, const char *name, const char *text,
 HF_API int hf_doctor(hf_session *s, hf_doctor_fn *fn, void *user,
                      hf_error *err);
 
+/* What a database must have before a store without create=yes is opened there:
+ * calls fn with each line.  Of url only scheme and options are looked at, since
+ * whoever may make tables often may not, or need not, reach the locks.  guard:
+ * instead what refuses a write with an old token.  HF_ENOTSUP: needs nothing.
+ */
+typedef void hf_ddl_fn(const char *line, void *user);
+HF_API int hf_ddl(const char *url, bool guard, hf_ddl_fn *fn, void *user,
+                  hf_error *err);
+
 /* ---- The library ----------------------------------------------------- */
 
 typedef enum hf_log_level {

@@ -2,12 +2,13 @@
  *
  *     scheme:path?name=value              sqlite:locks.db
  *     scheme://user:pw@h1:1,h2:2/path?... redis://:secret@a,b:6380/0?strict=yes
+ *     scheme:name=value;name=value?...    odbc:DSN=locks;UID=me;PWD=secret
  *
  * Everything but the scheme may be percent-encoded; a decoded NUL byte is
  * refused everywhere, so that no accessor's string is shorter than it looks.
- * Messages and hf__url_shown never contain a password.  Knows nothing of
- * drivers; each option is asked for by its name, and the registry checks that
- * none is left over. */
+ * Messages and hf__url_shown never contain a password (url_shown.c).  Knows
+ * nothing of drivers; each option is asked for by its name, and the registry
+ * checks that none is left over. */
 #include "base/url.h"
 
 #include <ctype.h>
@@ -39,37 +40,6 @@ struct hf_url {
     url_option options[OPTIONS_MAX];
     size_t option_count;
 };
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* Decodes in place; false: a broken escape or a NUL byte. */
-static bool decode_text(char *text)
-{
-    char *out = text;
-
-    for (const char *in = text; *in; in++) {
-        if (*in != '%') {
-            *out++ = *in;
-            continue;
-        }
-        int high = hex_value(in[1]);
-        int low = high < 0 ? -1 : hex_value(in[2]);
-
-        if (low < 0 || (high == 0 && low == 0))
-            return false;
-        *out++ = (char)(high * 16 + low);
-        in += 2;
-    }
-    *out = '\0';
-    return true;
-}
 
 static bool is_scheme(const char *text, size_t len)
 {
@@ -114,7 +84,7 @@ static bool parse_host(char *text, url_host *host)
             *colon = '\0';
     }
     host->name = text;
-    return *text && decode_text(text) &&
+    return *text && hf__url_decode(text) &&
            (!colon || parse_port(colon + 1, &host->port));
 }
 
@@ -130,13 +100,13 @@ static int parse_authority(hf_url *url, char *text, hf_error *err)
         if (colon) {
             *colon = '\0';
             url->password = colon + 1;
-            if (!decode_text(colon + 1))
+            if (!hf__url_decode(colon + 1))
                 return hf__error(err, HF_EURL,
                                  "the password in the URL has a broken '%%' "
                                  "escape: write '%%25' for '%%'");
         }
         url->user = text;
-        if (!decode_text(text))
+        if (!hf__url_decode(text))
             return hf__error(err, HF_EURL,
                              "the user in the URL has a broken '%%' escape");
         text = at + 1;
@@ -173,9 +143,12 @@ static int parse_options(hf_url *url, char *text, hf_error *err)
             return hf__error(err, HF_EURL,
                              "option '%.40s' in the URL has no value: write "
                              "name=value ('?' in a password is '%%3F')",
-                             strchr(text, '@') ? "..." : text);
+                             hf__url_may_be_secret(text) ||
+                                     hf__url_may_be_secret(url->text)
+                                 ? "..."
+                                 : text);
         *equals = '\0';
-        if (!decode_text(text) || !decode_text(equals + 1))
+        if (!hf__url_decode(text) || !hf__url_decode(equals + 1))
             return hf__error(err, HF_EURL,
                              "option '%.40s' in the URL has a broken '%%' "
                              "escape: write '%%25' for '%%'",
@@ -195,68 +168,6 @@ static int parse_options(hf_url *url, char *text, hf_error *err)
     return 0;
 }
 
-static bool is_secret(const char *raw, size_t raw_len)
-{
-    static const char *const words[] = {"password", "token", "secret", "pwd"};
-    char name[64] = "";
-    size_t len;
-
-    if (raw_len >= sizeof name)
-        return true; /* whatever that is, nobody needs to read it */
-    memcpy(name, raw, raw_len);
-    if (!decode_text(name))
-        return true;
-    len = strlen(name);
-
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        size_t word = strlen(words[i]);
-
-        if (len >= word && strncasecmp(name + len - word, words[i], word) == 0)
-            return true;
-    }
-    return false;
-}
-
-static char *append_bytes(char *out, const char *from, const char *to)
-{
-    memcpy(out, from, (size_t)(to - from));
-    return out + (to - from);
-}
-
-/* text with every secret replaced; out has room for twice its length. */
-static void show_url(char *out, const char *text)
-{
-    static const char stars[] = "***", equals[] = "=***";
-    const char *from = text;
-    const char *slashes = strstr(text, "://");
-    const char *query = strchr(text, '?');
-
-    if (slashes && (!query || slashes < query)) {
-        const char *end = slashes + 3 + strcspn(slashes + 3, "/?");
-        const char *at = memrchr(slashes + 3, '@', (size_t)(end - slashes - 3));
-        const char *colon =
-            at ? memchr(slashes + 3, ':', (size_t)(at - slashes - 3)) : NULL;
-
-        if (colon) {
-            out = append_bytes(out, from, colon + 1);
-            out = append_bytes(out, stars, stars + 3);
-            from = at;
-        }
-    }
-    while (query && *query) {
-        size_t name = strcspn(query + 1, "=&");
-        size_t whole = strcspn(query + 1, "&");
-
-        if (is_secret(query + 1, name)) {
-            out = append_bytes(out, from, query + 1 + name);
-            out = append_bytes(out, equals, equals + 4);
-            from = query + 1 + whole;
-        }
-        query += 1 + whole;
-    }
-    append_bytes(out, from, from + strlen(from) + 1);
-}
-
 static int parse_pieces(hf_url *url, hf_error *err)
 {
     char *text = url->space;
@@ -268,7 +179,7 @@ static int parse_pieces(hf_url *url, hf_error *err)
         return hf__error(err, HF_EURL,
                          "'%.60s' is not a store's URL: write for example "
                          "sqlite:/path/to/locks.db",
-                         strchr(text, '@') ? "the text given" : text);
+                         hf__url_may_be_secret(text) ? "the text given" : text);
     *colon = '\0';
     url->scheme = text;
     text = colon + 1;
@@ -291,7 +202,7 @@ static int parse_pieces(hf_url *url, hf_error *err)
     } else {
         url->path = text;
     }
-    if (code == 0 && !decode_text((char *)(uintptr_t)url->path))
+    if (code == 0 && !hf__url_decode((char *)(uintptr_t)url->path))
         code = hf__error(err, HF_EURL,
                          "the path in the URL has a broken '%%' escape: write "
                          "'%%25' for '%%'");
@@ -322,7 +233,7 @@ int hf__url_parse(hf_url **ret, const char *text, hf_error *err)
         return hf__error(err, HF_ENOMEM, "out of memory");
     }
     url->path = url->space + len; /* "" */
-    show_url(url->shown, text);
+    hf__url_show(url->shown, text);
     code = parse_pieces(url, err);
     if (code) {
         hf__url_free(url);

@@ -67,6 +67,13 @@ static void secrets_are_not_shown(void)
         "redis://h?api_token=hush&x=1",
         "redis://h?pass%77ord=hush",
         "odbc:DSN?pwd=hush",
+        "odbc:DSN=x;PWD=hush",
+        "odbc:DSN=x;pwd=hush;Server=y?prefix=z",
+        "odbc:Password = hush",
+        "odbc:DSN=x; PWD={a;}}hush;};x=y",
+        "odbc:DSN=x;PWD={a;hush",
+        "odbc:DSN=x%3BPW%44%3Dhush",
+        "odbc:DSN=x;PWD=%7Ba;hush}?pwd=hush",
     };
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -97,6 +104,8 @@ static void refused(void)
         "mem:x?a=%zz",
         "redis://u:hush@h:port",
         "redis://:hu?sh@h",
+        "odbc:PWD=hu?hush",
+        "DSN=x;PWD=hush",
     };
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

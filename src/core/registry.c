@@ -5,10 +5,12 @@
  * compiled in, and `holdfast/` beside the library.  So a Redis user never
  * loads libpq.  An object exports hf_driver_entry and stays loaded: its code
  * may be on some thread's stack.  The ABI number must be ours, its struct at
- * least as large as what we call. */
+ * least as large as what every driver must have; later members are looked at
+ * only where its size says that they are there. */
 #include "core/registry.h"
 
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +105,7 @@ static int accept_object(const hf_driver **ret, void *object, const char *path,
                          path);
     driver = entry();
     if (!driver || driver->abi != HF_DRIVER_ABI ||
-        driver->size < sizeof(hf_driver))
+        driver->size < offsetof(hf_driver, ddl))
         return hf__error(err, HF_EDRIVER,
                          "driver '%s' is made for another holdfast (ABI %u, "
                          "this one needs %u): install the same version of both",
@@ -283,5 +285,31 @@ int hfd_open_inner(const hf_driver **ret_driver, hf_store **ret,
             code = (*ret_driver)->open(ret, inner, host, ret_caps, err);
         hf__url_free(inner);
     }
+    return code;
+}
+
+int hf_ddl(const char *text, bool guard, hf_ddl_fn *fn, void *user,
+           hf_error *err)
+{
+    const hf_driver *driver;
+    hf_url *url;
+    int code;
+
+    if (!fn)
+        return hf__error(err, HF_EINVAL, "no function to call");
+    code = hf__url_parse(&url, text, err);
+    if (code)
+        return code;
+    code = find_for_url(&driver, hfd_url_scheme(url), err);
+    if (code == 0)
+        code = check_options(driver, url, NULL, err);
+    if (code == 0 && (driver->size <= offsetof(hf_driver, ddl) || !driver->ddl))
+        code = hf__error(err, HF_ENOTSUP,
+                         "'%s:' needs nothing beforehand: it makes what it "
+                         "stores in by itself",
+                         hfd_url_scheme(url));
+    else if (code == 0)
+        code = driver->ddl(url, guard, fn, user, err);
+    hf__url_free(url);
     return code;
 }

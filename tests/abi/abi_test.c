@@ -70,6 +70,24 @@ static void other_scheme(void)
         expect_refused("rediss://h", HF_EDRIVER, "holdfast-redis");
 }
 
+static void take_no_line(const char *line, void *user)
+{
+    (void)user;
+    EXPECT_STR(line, "no line at all");
+}
+
+/* Accepted, and what its size does not cover is taken for not there. */
+static void older_driver(void)
+{
+    hf_error err;
+
+    EXPECT_CODE(hf_ddl("redis:", false, take_no_line, NULL, &err), HF_ENOTSUP);
+    EXPECT_HAS(err.text, "redis");
+    EXPECT_CODE(hf_ddl("sqlite:", true, take_no_line, NULL, &err), HF_ENOTSUP);
+    EXPECT_CODE(hf_ddl("redis:", false, NULL, NULL, &err), HF_EINVAL);
+    EXPECT_CODE(hf_ddl("redis:?x=1", false, take_no_line, NULL, &err), HF_EURL);
+}
+
 static hf_session *open_mem(void)
 {
     hf_session *s;
@@ -194,6 +212,7 @@ int main(int argc, char **argv)
         TEST(no_entry),
         TEST(not_an_object),
         TEST(other_scheme),
+        TEST(older_driver),
         TEST(older_lock_options),
         TEST(newer_lock_options),
         TEST(options_without_size),

@@ -2,7 +2,9 @@
  *
  * Built several times, each with one thing wrong (CMakeLists.txt says which):
  * another ABI number, a struct that is too short, a driver of another scheme,
- * or no driver at all.  Its open must never be called. */
+ * or no driver at all; or, nothing being wrong, of an age that did not know the
+ * last member.  Its functions must never be called. */
+#include <stddef.h>
 #include <stdlib.h>
 
 #include <holdfast/driver.h>
@@ -28,12 +30,24 @@ static int old_open(hf_store **ret, const hf_url *url, const hf_host *host,
     abort();
 }
 
+static int old_ddl(const hf_url *url, bool guard, hf_ddl_fn *fn, void *user,
+                   hf_error *err)
+{
+    (void)url;
+    (void)guard;
+    (void)fn;
+    (void)user;
+    (void)err;
+    abort();
+}
+
 static const hf_driver old_driver = {
     .abi = OLD_ABI,
     .size = OLD_SIZE,
     .name = "old",
     .schemes = OLD_SCHEMES,
     .open = old_open,
+    .ddl = old_ddl,
 };
 
 #ifdef OLD_NO_ENTRY

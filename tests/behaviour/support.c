@@ -81,7 +81,7 @@ bool store_is_shared(void)
 
 bool store_is_remote(void)
 {
-    return strncmp(test_target(), "redis", 5) == 0;
+    return store_is_shared() && strcmp(test_target(), "sqlite") != 0;
 }
 
 bool store_sees_deaths(void)
@@ -101,16 +101,23 @@ bool store_has(uint32_t caps)
     return (atomic_load(&last_caps) & caps) == caps;
 }
 
+bool store_is_anothers(void)
+{
+    static const char *const layouts[] = {"-simple",  "-spring",   "-redisson",
+                                          "-dlock",   "-shedlock", "-advisory",
+                                          "-getlock", "-rowlock"};
+    const char *name = strchr(test_target(), '-');
+
+    for (size_t i = 0; name && i < sizeof(layouts) / sizeof(*layouts); i++) {
+        if (strcmp(name, layouts[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 bool store_marks_breaks(void)
 {
-    static const char *const layouts[] = {"redis-simple", "redis-spring",
-                                          "redis-redisson"};
-
-    for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++) {
-        if (strcmp(test_target(), layouts[i]) == 0)
-            return false;
-    }
-    return true;
+    return !store_is_anothers();
 }
 
 int broken_code(void)

@@ -9,7 +9,7 @@ complete_words() {
         _holdfast
         echo "${COMPREPLY[*]}"' - "$dir/holdfast.bash" "$@"
 }
-for name in run hold ls show break doctor version; do
+for name in run hold ls show break doctor ddl version; do
     contains "commands" " $(complete_words "$hf" '') " " $name "
     # Every long option of the help is completed.
     for option in $("$hf" help "$name" | grep -o -- '^  .*  --[a-z-]*\|, --[a-z-]*' | grep -o -- '--[a-z-]*' | sort -u); do

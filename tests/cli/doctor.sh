@@ -9,7 +9,8 @@ exits "$status" "$hf" doctor --json
 python3 -c '
 import json, sys
 d = json.load(sys.stdin)
-assert d["url"].split(":")[0] in ("sqlite", "redis", "rediss")
+assert d["url"].split(":")[0] in (
+    "sqlite", "redis", "rediss", "postgres", "mysql", "odbc")
 assert d["findings"] and all(f["level"] in ("ok", "warn", "FAIL") for f in d["findings"])
 assert d["worst"] == ["ok", "warn", "FAIL"][int(sys.argv[1])]' "$status" <<<"$out" || fail "wrong JSON: $out"
 exits "$status" "$hf" doctor -q

@@ -3,11 +3,11 @@
 for word in --help -h help; do
     exits 0 "$hf" "$word"
     contains "stdout" "$out" "usage: holdfast"
-    for name in run hold ls show break doctor version; do
+    for name in run hold ls show break doctor ddl version; do
         contains "stdout" "$out" "  $name "
     done
 done
-for name in run hold ls show break doctor version; do
+for name in run hold ls show break doctor ddl version; do
     exits 0 "$hf" "$name" --help
     contains "stdout" "$out" "usage: holdfast $name"
     direct=$out

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common"
 man=$HF_SOURCE_DIR/docs/man
 python3 "$man/mkman.py" --out made "$man"/*.md >out.txt 2>&1 || fail "$(cat out.txt)"
-for name in run hold ls show break doctor version; do
+for name in run hold ls show break doctor ddl version; do
     page=made/holdfast-$name.1
     [ -s "$page" ] || fail "no page for $name"
     text=$(sed 's/\\-/-/g' "$page")

@@ -9,6 +9,10 @@
 
 /* Sessions and what comes with them: one expiry for all, news of a break. */
 #define SESSIONS (UINT32_C(1) << 31)
+/* Any bytes make a name; a listing shows what others hold, by its name. */
+#define NAMES (UINT32_C(1) << 30)
+#define LISTS (UINT32_C(1) << 29)
+#define FIXED HF_CAP_FIXED_LEASE
 #define EACH HF_CAP_EACH
 #define QUEUE HF_CAP_FIFO
 
@@ -45,6 +49,12 @@ static const need needs[] = {
     {"value_of_a_join", HF_CAP_VALUE},
     {"publish_replaces", HF_CAP_VALUE},
     {"publish_on_what_is_gone", HF_CAP_VALUE},
+    {"fixed_lease_outlives_its_session", FIXED},
+    {"fixed_lease_is_not_renewed", FIXED},
+    {"join_again_does_not_lengthen", FIXED},
+    {"confirm_starts_and_lengthens", FIXED},
+    {"unconfirmed_dies_with_its_session", FIXED},
+    {"fixed_is_left_by_the_next_session", FIXED},
     {"keep_holds_after_the_leave", QUEUE},
     {"now_passes_on", HF_CAP_BREAK | SESSIONS},
     {"graceful_waits_for_the_leave", HF_CAP_BREAK | SESSIONS},
@@ -53,11 +63,15 @@ static const need needs[] = {
     {"all_holders_of_the_key", HF_CAP_BREAK | HF_CAP_SHARED},
     {"evict_of_the_ownerless", HF_CAP_BREAK},
     {"list_is_in_order", QUEUE},
+    {"prefix_is_of_bytes", NAMES | LISTS},
     {"rows_tell_the_truth", HF_CAP_SHARED | HF_CAP_PERMIT},
     {"callback_ends_the_listing", HF_CAP_SHARED},
     {"list_of_many", HF_CAP_SHARED},
     {"join_without_a_session", SESSIONS},
     {"recheck_of_a_mixture", HF_CAP_SHARED},
+    {"look_alikes", NAMES | LISTS},
+    {"every_byte", NAMES | LISTS},
+    {"long_keys", NAMES | LISTS},
     {"kinds_that_do_not_mix", HF_CAP_SHARED | HF_CAP_PERMIT},
     {"kinds_that_mix", HF_CAP_SHARED | HF_CAP_PERMIT},
     {"kind_of_those_who_are_left", HF_CAP_SHARED | HF_CAP_PERMIT},
@@ -70,7 +84,7 @@ static const need needs[] = {
     {"each_expires_alone", EACH},
     {"each_break_passes_on", EACH | HF_CAP_BREAK},
     {"each_keep", EACH},
-    {"each_list", EACH},
+    {"each_list", EACH | LISTS},
 };
 enum { NEED_COUNT = sizeof needs / sizeof *needs };
 
@@ -87,6 +101,9 @@ static const struct {
     {HF_CAP_VALUE, "this store has no values"},
     {HF_CAP_BREAK, "this store cannot break a lock"},
     {HF_CAP_PUSH, "this store does not push"},
+    {FIXED, "this store has no fixed leases"},
+    {NAMES, "this store takes short texts as names, not any bytes"},
+    {LISTS, "this store does not show the names of what others hold"},
 };
 
 void skip_if_unfit(uint32_t caps)
@@ -95,6 +112,10 @@ void skip_if_unfit(uint32_t caps)
 
     if ((caps & HF_CAP_EACH) == 0)
         caps |= SESSIONS;
+    if (!the_target->quirks.text_names)
+        caps |= NAMES;
+    if (!the_target->quirks.lists_less)
+        caps |= LISTS;
     for (size_t i = 0; i < NEED_COUNT; i++) {
         if (strcmp(needs[i].test, test_name()) == 0)
             lacks = needs[i].caps & ~caps;

@@ -5,6 +5,7 @@
 #include "suite.h"
 
 #include "harness/redis_url.h"
+#include "harness/sql_url.h"
 
 static const char *make_url(const char *format, const char *folder,
                             const char *which)
@@ -51,15 +52,17 @@ static const char *fault_mem_url(const char *which)
 }
 
 /* A name, and the maker of its URLs. */
-#define ON_REDIS(maker, target)                                                \
+#define ON_SERVER(maker, test_url, target)                                     \
     static const char *maker(const char *which)                                \
     {                                                                          \
-        char *made = redis_test_url(target, which, "", "");                    \
+        char *made = test_url(target, which, "", "");                          \
         const char *url = make_url("%s", NULL, made);                          \
                                                                                \
         free(made);                                                            \
         return url;                                                            \
     }
+#define ON_REDIS(maker, target) ON_SERVER(maker, redis_test_url, target)
+#define ON_SQL(maker, target) ON_SERVER(maker, sql_test_url, target)
 ON_REDIS(redis_url, "redis")
 ON_REDIS(rediss_url, "rediss")
 ON_REDIS(redis_unix_url, "redis-unix")
@@ -67,6 +70,26 @@ ON_REDIS(redis_strict_url, "redis-strict")
 ON_REDIS(redis_simple_url, "redis-simple")
 ON_REDIS(redis_spring_url, "redis-spring")
 ON_REDIS(redis_redisson_url, "redis-redisson")
+ON_SQL(postgres_url, "postgres")
+ON_SQL(postgres_tls_url, "postgres-tls")
+ON_SQL(postgres_strict_url, "postgres-strict")
+ON_SQL(postgres_observer_url, "postgres-observer")
+ON_SQL(postgres_pgbouncer_url, "postgres-pgbouncer")
+ON_SQL(mariadb_url, "mariadb")
+ON_SQL(mariadb_tls_url, "mariadb-tls")
+ON_SQL(mariadb_noreturning_url, "mariadb-noreturning")
+ON_SQL(odbc_postgres_url, "odbc-postgres")
+ON_SQL(odbc_mariadb_url, "odbc-mariadb")
+ON_SQL(odbc_sqlite_url, "odbc-sqlite")
+ON_SQL(postgres_spring_url, "postgres-spring")
+ON_SQL(postgres_dlock_url, "postgres-dlock")
+ON_SQL(postgres_shedlock_url, "postgres-shedlock")
+ON_SQL(postgres_advisory_url, "postgres-advisory")
+ON_SQL(postgres_rowlock_url, "postgres-rowlock")
+ON_SQL(mariadb_spring_url, "mariadb-spring")
+ON_SQL(mariadb_shedlock_url, "mariadb-shedlock")
+ON_SQL(mariadb_getlock_url, "mariadb-getlock")
+ON_SQL(mariadb_rowlock_url, "mariadb-rowlock")
 
 const target targets[] = {
     {"mem", mem_url, {.lease_min_ms = 1000}},
@@ -92,5 +115,51 @@ const target targets[] = {
     {"redis-redisson",
      redis_redisson_url,
      {.lease_min_ms = 1000, .break_at_once = true}},
+    {"postgres", postgres_url, {.lease_min_ms = 1000}},
+    {"postgres-tls", postgres_tls_url, {.lease_min_ms = 1000}},
+    {"postgres-strict",
+     postgres_strict_url,
+     {.lease_min_ms = 1000, .settle = sql_test_settle}},
+    {"postgres-observer", postgres_observer_url, {.lease_min_ms = 1000}},
+    {"postgres-pgbouncer", postgres_pgbouncer_url, {.lease_min_ms = 1000}},
+    {"mariadb", mariadb_url, {.lease_min_ms = 1000}},
+    {"mariadb-tls", mariadb_tls_url, {.lease_min_ms = 1000}},
+    {"mariadb-noreturning", mariadb_noreturning_url, {.lease_min_ms = 1000}},
+    {"odbc-postgres", odbc_postgres_url, {.lease_min_ms = 1000}},
+    {"odbc-mariadb", odbc_mariadb_url, {.lease_min_ms = 1000}},
+    {"odbc-sqlite", odbc_sqlite_url, {.lease_min_ms = 1000}},
+    {"postgres-spring",
+     postgres_spring_url,
+     {.lease_min_ms = 1000, .break_at_once = true, .lists_less = true}},
+    {"postgres-dlock",
+     postgres_dlock_url,
+     {.lease_min_ms = 1000, .break_at_once = true, .text_names = true}},
+    {"postgres-shedlock",
+     postgres_shedlock_url,
+     {.lease_min_ms = 1000, .break_at_once = true, .text_names = true}},
+    {"postgres-advisory",
+     postgres_advisory_url,
+     {.lease_min_ms = 1000, .break_at_once = true, .lists_less = true}},
+    {"postgres-rowlock",
+     postgres_rowlock_url,
+     {.lease_min_ms = 1000,
+      .break_at_once = true,
+      .lists_less = true,
+      .text_names = true}},
+    {"mariadb-spring",
+     mariadb_spring_url,
+     {.lease_min_ms = 1000, .break_at_once = true, .lists_less = true}},
+    {"mariadb-shedlock",
+     mariadb_shedlock_url,
+     {.lease_min_ms = 1000, .break_at_once = true, .text_names = true}},
+    {"mariadb-getlock",
+     mariadb_getlock_url,
+     {.lease_min_ms = 1000, .break_at_once = true, .lists_less = true}},
+    {"mariadb-rowlock",
+     mariadb_rowlock_url,
+     {.lease_min_ms = 1000,
+      .break_at_once = true,
+      .lists_less = true,
+      .text_names = true}},
 };
 const size_t target_count = sizeof targets / sizeof *targets;

@@ -3,93 +3,24 @@
  * A free port is found by binding port 0 and letting it go; somebody else may
  * take it before the server does, so a server that ends at once is started
  * again on another port, a few times.  "It answers" is asked through the Unix
- * socket in the server's own folder, where no other server can be met.
- *
- * The child asks the kernel to be killed with the thread that made it, so no
- * test, however it ends, leaves a server behind. */
+ * socket in the server's own folder, where no other server can be met. */
 #include "harness/server.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/child.h"
 #include "harness/expect.h"
 #include "harness/runner.h"
 
 enum { WORDS_MAX = 80, ASK_MS = 5000, START_MS = 10000 };
-
-/* ---- Ports and processes ------------------------------------------------ */
-
-static int free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    EXPECT(fd >= 0);
-    EXPECT(bind(fd, (struct sockaddr *)&address, len) == 0);
-    EXPECT(getsockname(fd, (struct sockaddr *)&address, &len) == 0);
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
-/* In the child: only calls that are safe after fork in a threaded program. */
-static void become(char **words, const char *log, pid_t parent)
-{
-    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    int none = open("/dev/null", O_RDONLY);
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(126);
-    dup2(none, 0);
-    dup2(fd, 1);
-    dup2(fd, 2);
-    close_range(3, ~0U, 0);
-    execvp(words[0], words);
-    _exit(127);
-}
-
-static pid_t run_words(char **words, const char *log)
-{
-    pid_t parent = getpid(), pid = fork();
-
-    EXPECT(pid >= 0);
-    if (pid == 0)
-        become(words, log, parent);
-    return pid;
-}
-
-/* The status if it has ended, else -1. */
-static int ended(pid_t pid)
-{
-    int status = 0;
-
-    return waitpid(pid, &status, WNOHANG) == pid ? status : -1;
-}
-
-static void show_file(const char *path)
-{
-    char line[512];
-    FILE *f = fopen(path, "re");
-
-    while (f && fgets(line, sizeof line, f))
-        fputs(line, stderr);
-    if (f)
-        fclose(f);
-}
 
 /* ---- Certificates ------------------------------------------------------- */
 
@@ -97,15 +28,13 @@ const char *test_certificates(void)
 {
     static char folder[200], log[240];
     char *words[] = {(char[]){HF_HARNESS_DIR "/make-certs"}, folder, NULL};
-    int status = 0;
 
     snprintf(folder, sizeof folder, "%s/certs", test_folder());
     if (access(folder, F_OK) == 0)
         return folder;
     snprintf(log, sizeof log, "%s/certs.log", test_folder());
-    EXPECT(waitpid(run_words(words, log), &status, 0) > 0);
-    if (status != 0) {
-        show_file(log);
+    if (child_run(words, log, 20000) != 0) {
+        child_show(log);
         FAIL_TEST("make-certs failed; is openssl installed?");
     }
     return folder;
@@ -194,7 +123,7 @@ static bool await_answer(server *s)
     while (test_now_ms() < end) {
         const char *said = NULL;
 
-        if (ended(s->pid) >= 0) {
+        if (child_ended(s->pid) >= 0) {
             s->pid = 0;
             return false;
         }
@@ -217,7 +146,7 @@ static bool run_server(server *s)
     make_words(list, s);
     snprintf(log, sizeof log, "%s/log", s->folder);
     unlink(s->socket);
-    s->pid = run_words(list->words, log);
+    s->pid = child_start(list->words, log);
     free(list);
     return await_answer(s);
 }
@@ -227,7 +156,7 @@ static void never_came(const server *s)
     char log[240];
 
     snprintf(log, sizeof log, "%s/log", s->folder);
-    show_file(log);
+    child_show(log);
     FAIL_TEST("redis-server did not come up; is it installed?");
 }
 
@@ -244,9 +173,9 @@ server *server_start(const server_options *opt)
     snprintf(s->socket, sizeof s->socket, "%s/socket", s->folder);
     EXPECT(mkdir(s->folder, 0700) == 0);
     for (int attempt = 0; attempt < 5; attempt++) {
-        s->port = free_port();
+        s->port = child_port();
         if (s->options.tls || s->options.tls_clients)
-            s->tls_port = free_port();
+            s->tls_port = child_port();
         if (run_server(s))
             return s;
     }
@@ -256,17 +185,8 @@ server *server_start(const server_options *opt)
 
 static void end_server(server *s, int signal)
 {
-    long long end = test_now_ms() + 5000;
-
-    if (s->pid == 0)
-        return;
-    kill(s->pid, SIGCONT);
-    kill(s->pid, signal);
-    while (ended(s->pid) < 0) {
-        if (test_now_ms() >= end)
-            kill(s->pid, SIGKILL);
-        test_sleep_ms(1);
-    }
+    if (s->pid)
+        child_end(s->pid, signal);
     s->pid = 0;
 }
 
@@ -301,14 +221,13 @@ void server_continue(server *s)
 void server_restart(server *s, bool empty)
 {
     char path[300];
-    int status = 0;
 
     EXPECT_EQ(s->pid, 0);
     if (empty) {
         char *words[] = {(char[]){"rm"}, (char[]){"-rf"}, path, NULL};
 
         snprintf(path, sizeof path, "%s/appendonlydir", s->folder);
-        EXPECT(waitpid(run_words(words, "/dev/null"), &status, 0) > 0);
+        EXPECT_EQ(child_run(words, "/dev/null", 20000), 0);
         snprintf(path, sizeof path, "%s/dump.rdb", s->folder);
         unlink(path);
     }

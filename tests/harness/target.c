@@ -1,6 +1,7 @@
 /* target.c - fresh store URLs for each target.  A mem: store is of one process
  * and vanishes with it; a SQLite file lives in the test's folder; on Redis (see
- * redis_url.c) a store is a namespace of the server that with-redis started. */
+ * redis_url.c) a store is a namespace of the server that with-redis started; on
+ * a database (sql_url.c) tables of its own in what with-sql started. */
 #include "harness/target.h"
 
 #include <stdio.h>
@@ -11,10 +12,25 @@
 #include "harness/expect.h"
 #include "harness/redis_url.h"
 #include "harness/runner.h"
+#include "harness/sql_url.h"
 
-const char *const test_targets[] = {
-    "mem",          "mem-nomarks",  "sqlite",         "redis", "rediss",
-    "redis-simple", "redis-spring", "redis-redisson", NULL};
+const char *const test_targets[] = {"mem",
+                                    "mem-nomarks",
+                                    "sqlite",
+                                    "redis",
+                                    "rediss",
+                                    "redis-simple",
+                                    "redis-spring",
+                                    "redis-redisson",
+                                    "postgres",
+                                    "postgres-strict",
+                                    "postgres-pgbouncer",
+                                    "mariadb",
+                                    "mariadb-noreturning",
+                                    "odbc-postgres",
+                                    "odbc-mariadb",
+                                    "odbc-sqlite",
+                                    NULL};
 
 const char *test_target(void)
 {
@@ -39,7 +55,8 @@ const char *test_url(const char *which, const char *prefix, const char *query)
     else if (strcmp(target, "mem-nomarks") == 0)
         len = asprintf(&url, "%smem:%s?marks=no%s%s", prefix, which, and_query,
                        query);
-    else if ((url = redis_test_url(target, which, prefix, query)) != NULL)
+    else if ((url = redis_test_url(target, which, prefix, query)) != NULL ||
+             (url = sql_test_url(target, which, prefix, query)) != NULL)
         len = (int)strlen(url);
     if (len < 0)
         FAIL_TEST("no target '%s'", target);

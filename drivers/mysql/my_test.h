@@ -1,0 +1,149 @@
+/* my_test.h - a server, a port to it, and statements, for the tests of the
+ * mysql driver.  Every wait has an end. */
+#ifndef HF_DRIVERS_MY_TEST_H
+#define HF_DRIVERS_MY_TEST_H
+
+#include "base/url.h"
+#include "harness/expect.h"
+#include "harness/runner.h"
+#include "harness/server.h"
+#include "harness/sql_server.h"
+#include "my.h"
+
+enum { PATIENCE_MS = 10000 };
+
+#define AWAIT(condition)                                                       \
+    do {                                                                       \
+        if (!WAIT_FOR(condition, PATIENCE_MS))                                 \
+            FAIL_TEST("waited in vain for: %s", #condition);                   \
+    } while (0)
+
+static inline hf_nsec in_ms(int ms)
+{
+    return hfd_now() + HF_MS(ms);
+}
+
+/* What the store would be told.  A store comes first: a ring reads its
+ * statements. */
+typedef struct ears {
+    hf_store store;
+    int told, deaf;
+    hf_error why;
+} ears;
+
+static inline void on_told(void *store, const char *rid, uint64_t num,
+                           uint32_t run)
+{
+    EXPECT(rid == NULL);
+    EXPECT_EQ(num, 0);
+    EXPECT_EQ(run, 0);
+    ((ears *)store)->told++;
+}
+
+static inline void on_deaf(void *store, const hf_error *why)
+{
+    ears *e = store;
+
+    e->deaf++;
+    e->why = *why;
+}
+
+/* Opening connects. */
+static inline int try_port(const char *text, ears *e, sql_port **ret,
+                           hf_error *err)
+{
+    hf_url *url = NULL;
+    my_port *port = NULL;
+    int code = hf__url_parse(&url, text, err);
+
+    if (code == 0)
+        code = my_port_open(&port, url, err);
+    hf__url_free(url);
+    if (code)
+        return code;
+    port->base.told = on_told;
+    port->base.deaf = on_deaf;
+    port->base.store = e;
+    *ret = &port->base;
+    return 0;
+}
+
+static inline sql_port *port_at(const char *text, ears *e)
+{
+    sql_port *port = NULL;
+    hf_error err;
+
+    EXPECT_OK(try_port(text, e, &port, &err), err);
+    return port;
+}
+
+static inline sql_conn *conn_to(sql_port *port)
+{
+    sql_conn *conn = NULL;
+    hf_error err;
+
+    EXPECT_OK(port->class->connect(port, in_ms(PATIENCE_MS), &conn, &err), err);
+    return conn;
+}
+
+/* The first cell; must succeed.  Good until the next call. */
+static inline const char *ask(sql_conn *conn, const char *text)
+{
+    static char kept[200];
+    sql_rows rows = {0};
+    hf_error err = {0};
+    sql_end end =
+        conn->port->class->say(conn, text, in_ms(PATIENCE_MS), &rows, &err);
+    const char *cell = sql_cell(&rows, 0, 0);
+
+    if (end != SQL_DONE)
+        FAIL_TEST("%s ended as %d: %s", text, (int)end, err.text);
+    snprintf(kept, sizeof kept, "%s", cell ? cell : "");
+    sql_rows_done(&rows);
+    return kept;
+}
+
+/* How a statement ends that may fail. */
+static inline sql_end end_of(sql_conn *conn, const char *text, int ms,
+                             hf_error *err)
+{
+    sql_rows rows = {0};
+    sql_end end;
+
+    *err = (hf_error){0};
+    end = conn->port->class->say(conn, text, in_ms(ms), &rows, err);
+    sql_rows_done(&rows);
+    return end;
+}
+
+/* A statement with parameters in order, as the list has them. */
+static inline void make_text(sql_text *text, const char *words, unsigned count)
+{
+    *text =
+        (sql_text){.id = SQL_COUNT, .writes = true, .count = (uint8_t)count};
+    for (unsigned i = 0; i < count; i++)
+        text->order[i] = (uint8_t)i;
+    snprintf(text->text, sizeof text->text, "%s", words);
+}
+
+/* The same through run: prepared. */
+static inline sql_end run_end(sql_conn *conn, const sql_text *text,
+                              const char *const *params, int ms, hf_error *err)
+{
+    sql_rows rows = {0};
+    sql_end end;
+
+    *err = (hf_error){0};
+    end =
+        conn->port->class->run(conn, text, params, in_ms(ms), &rows, NULL, err);
+    sql_rows_done(&rows);
+    return end;
+}
+
+static inline void leave(sql_port *port, sql_conn *conn)
+{
+    port->class->disconnect(conn, false);
+    port->class->close(port);
+}
+
+#endif

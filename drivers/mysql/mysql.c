@@ -1,0 +1,50 @@
+/* mysql.c - the mysql driver.
+ *
+ *     mysql://[user[:password]@]host[:port][,host2...]/database?options
+ *     mysql:///database?socket=/run/mysqld/mysqld.sock
+ *
+ * Everything that a lock is stands in drivers/sql; the URL becomes a port on
+ * libmariadb (port.c), and that becomes a store.  Here is only the table by
+ * which the core finds both. */
+#include "my.h"
+#include "sql/ddl.h"
+#include "sql/format.h"
+
+static const char *const option_names[] = {
+    SQL_OPTIONS, "socket",   "returning",  "tls", "ca_file",
+    "cert_file", "key_file", "tls_verify", NULL};
+
+static const sql_format *const formats[] = {
+    &sql_native, &sql_spring, &sql_shedlock, &sql_rowlock, &my_getlock, NULL};
+
+static int my_open(hf_store **ret, const hf_url *url, const hf_host *host,
+                   uint32_t *ret_caps, hf_error *err)
+{
+    my_port *port = NULL;
+    int code = my_port_open(&port, url, err);
+
+    if (code)
+        return code;
+    return sql_store_open(ret, &port->base, formats, url, host, ret_caps, err);
+}
+
+static int my_ddl(const hf_url *url, bool guard, hf_ddl_fn *fn, void *user,
+                  hf_error *err)
+{
+    return sql_ddl(&sql_mariadb, formats, url, guard, fn, user, err);
+}
+
+static const hf_driver my_driver = {
+    HF_DRIVER_HEAD,
+    .name = "mysql",
+    .schemes = "mysql mariadb",
+    .options = option_names,
+    .open = my_open,
+    .close = sql_store_close,
+    .abandon = sql_store_abandon,
+    .start = sql_store_start,
+    .fd = sql_store_fd,
+    .dispatch = sql_store_dispatch,
+    .ddl = my_ddl,
+};
+HF_DRIVER_EXPORT(my_driver);
