@@ -205,10 +205,14 @@ static struct waiting run_waiters(const struct sql_server *s, int sessions,
         bench_die("holdfast: %s", err.text);
     for (int i = 0; i < sessions; i++)
         session[i] = open_session(url);
-    for (int i = 0; i < WAITERS; i++)
+    for (int i = 0; i < WAITERS; i++) {
         if (pthread_create(&thread[i], NULL, take_once,
                            session[i % sessions]) != 0)
             bench_die("cannot start a thread");
+        /* How a stampede ends is another question. */
+        if (sessions > 1)
+            sleep_us(20 * 1000);
+    }
     await_waiters(session, sessions);
     sleep_us(1000 * 1000); /* what begins with waiting is over */
     before = s->kind->count(s);

@@ -1,22 +1,22 @@
 /* bell.c - how a process hears that it is somebody's turn here.
  *
  * The server pushes nothing.  So one connection of the process sleeps on the
- * server (DO SLEEP), its number stands in the session's row, and whoever leaves
- * a queue ends the sleep of the next one with KILL QUERY (ring.c): directed, at
- * once, with one connection for any number of waiters, and no privilege beyond
- * the same account.
+ * server, its number stands in the session's row, and whoever leaves a queue
+ * ends the sleep of the next one with KILL QUERY (ring.c): directed, at once,
+ * with one connection for any number of waiters, and no privilege beyond the
+ * same account.
  *
- * A ring that comes while the connection is not asleep is lost.  That is the
- * time between the end of one sleep and the beginning of the next, a fraction
- * of a millisecond.  The next sleep is sent before anybody is told to look, so
- * whoever was due before is seen by that look, and who is due later rings into
- * the new sleep; but for the one that falls into the gap itself, which costs
- * until the waiter's own timed look.  A sleep that ended by itself is told like
- * a ring, for the same reason.
+ * A ring that comes while the connection is not asleep is lost.  So the
+ * statement first answers a row, which the server sends at once, and then
+ * sleeps: when that row has come, rings are heard.  The store is told to look
+ * when a sleep has ended, for speed, and again when the next one has begun: who
+ * was due before is seen by that look, who is due later rings into the sleep.
+ * (MySQL has no statement of two parts: there a ring may fall into the gap, and
+ * costs until the waiter's own timed look.)
  *
  * Two of us here: listen and dispatch meet on `mu`, which is never held while
- * anything is waited for; the read that is not finished is left as it is, and
- * the next dispatch goes on with it. */
+ * anything is waited for; what is half read is left as it is, and the next
+ * dispatch goes on with it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,8 +25,12 @@
 
 #include "my.h"
 
-/* A client that is gone is noticed by a sleeping server within seconds. */
-static const char sleep_text[] = "DO /* holdfast */ SLEEP(30)";
+/* A server looks every few seconds whether the client of a sleep is there. */
+static const char two_parts[] =
+    "BEGIN NOT ATOMIC SELECT 1; DO /* holdfast */ SLEEP(30); END";
+static const char one_part[] = "DO /* holdfast */ SLEEP(30)";
+
+enum { INTERRUPTED = 1317 };
 
 int my_bell_init(my_port *port, hf_error *err)
 {
@@ -53,17 +57,113 @@ static my_conn *take_conn(my_bell *bell)
     return c;
 }
 
-/* What is left of a call of the library is ended first: the late connection
- * unwinds it. */
+/* ---- The answer of a sleep, part by part -------------------------------- */
+
+typedef enum heard {
+    NOTHING, /* more is to come */
+    BEGUN,   /* it sleeps from now on */
+    ENDED,   /* rung, or by itself */
+    FAILED
+} heard;
+
+/* The head of the answer, or all of it where there is one part. */
+static heard read_head(my_bell *bell, int came)
+{
+    MYSQL *my = bell->conn->my;
+    my_bool failed = 1;
+
+    bell->waits = bell->waits ? mysql_read_query_result_cont(&failed, my, came)
+                              : mysql_read_query_result_start(&failed, my);
+    if (bell->waits)
+        return NOTHING;
+    if (failed)
+        return mysql_errno(my) == INTERRUPTED ? ENDED : FAILED;
+    if (mysql_field_count(my) == 0)
+        return ENDED;
+    bell->state = MY_ROWS;
+    return NOTHING;
+}
+
+static heard read_row(my_bell *bell, int came)
+{
+    MYSQL *my = bell->conn->my;
+
+    bell->waits = bell->waits ? mysql_store_result_cont(&bell->rows, my, came)
+                              : mysql_store_result_start(&bell->rows, my);
+    if (bell->waits)
+        return NOTHING;
+    if (!bell->rows)
+        return mysql_errno(my) == INTERRUPTED ? ENDED : FAILED;
+    mysql_free_result(bell->rows);
+    bell->rows = NULL;
+    if (!mysql_more_results(my))
+        return ENDED;
+    bell->state = MY_ASLEEP;
+    return BEGUN;
+}
+
+static heard read_end(my_bell *bell, int came)
+{
+    MYSQL *my = bell->conn->my;
+    int code = 1;
+
+    bell->waits = bell->waits ? mysql_next_result_cont(&code, my, came)
+                              : mysql_next_result_start(&code, my);
+    if (bell->waits)
+        return NOTHING;
+    if (code > 0 && mysql_errno(my) != INTERRUPTED)
+        return FAILED;
+    return code == 0 && mysql_more_results(my) ? NOTHING : ENDED;
+}
+
+/* As far as it goes without waiting; `came` is for what is half read. */
+static heard read_on(my_bell *bell, int came)
+{
+    static heard (*const readers[])(my_bell *, int) = {
+        [MY_HEAD] = read_head, [MY_ROWS] = read_row, [MY_ASLEEP] = read_end};
+    heard heard_now = NOTHING;
+    my_quiet quiet;
+
+    my_quiet_begin(&quiet, bell->conn->tls);
+    do
+        heard_now = readers[bell->state](bell, came);
+    while (heard_now == NOTHING && !bell->waits);
+    my_quiet_end(&quiet);
+    return heard_now;
+}
+
+/* Its packet is a few bytes: a socket that does not take them is not worth
+ * waiting for. */
+static bool send_sleep(my_bell *bell)
+{
+    my_conn *c = bell->conn;
+    const char *text = c->mariadb ? two_parts : one_part;
+    my_quiet quiet;
+    int failed = 1;
+
+    bell->state = MY_HEAD;
+    bell->waits = 0;
+    c->late = false;
+    my_quiet_begin(&quiet, c->tls);
+    MY_DRIVE(c, 0, mysql_send_query_start(&failed, c->my, text, strlen(text)),
+             mysql_send_query_cont(&failed, c->my, status));
+    my_quiet_end(&quiet);
+    return !failed;
+}
+
+/* ---- Ending ------------------------------------------------------------- */
+
+/* A call of the library that is half done is ended first: told that time is
+ * up, it unwinds. */
 static void end_conn(my_bell *bell, my_conn *c)
 {
-    my_bool failed;
-
     if (!c)
         return;
+    bell->conn = c;
     if (bell->waits)
-        mysql_read_query_result_cont(&failed, c->my, MYSQL_WAIT_TIMEOUT);
+        (void)read_on(bell, MYSQL_WAIT_TIMEOUT);
     bell->waits = 0;
+    bell->conn = NULL;
     my_disconnect(&c->base, true);
 }
 
@@ -100,25 +200,33 @@ void my_bell_abandon(my_port *port)
 
 /* ---- Listening ---------------------------------------------------------- */
 
-/* Its packet is a few bytes: a socket that does not take them is not worth
- * waiting for. */
-static bool send_sleep(my_conn *c)
+/* Send the first sleep and wait until it has begun. */
+static int fall_asleep(my_bell *bell, my_conn *c, hf_nsec deadline,
+                       hf_error *err)
 {
-    my_quiet quiet;
-    int failed = 1;
+    heard heard_now = NOTHING;
+    int came = 0;
 
-    c->late = false;
-    my_quiet_begin(&quiet, c->tls);
-    MY_DRIVE(c, 0,
-             mysql_send_query_start(&failed, c->my, sleep_text,
-                                    sizeof sleep_text - 1),
-             mysql_send_query_cont(&failed, c->my, status));
-    my_quiet_end(&quiet);
-    return !failed;
+    bell->conn = c;
+    if (send_sleep(bell)) {
+        while (c->mariadb && heard_now == NOTHING) {
+            heard_now = read_on(bell, came);
+            if (heard_now == NOTHING)
+                came = my_wait(c, bell->waits, deadline);
+        }
+    } else {
+        heard_now = FAILED;
+    }
+    if (heard_now == FAILED) {
+        my_judge(c, mysql_errno(c->my), mysql_sqlstate(c->my),
+                 mysql_error(c->my), true, true, err);
+        return HF_EUNAVAIL;
+    }
+    return 0;
 }
 
-static int open_bell(my_port *port, hf_nsec deadline, my_conn **ret,
-                     char address[SQL_BELL_MAX], hf_error *err)
+static int open_bell(my_port *port, hf_nsec deadline, my_bell *fresh,
+                     hf_error *err)
 {
     sql_rows rows = {0};
     sql_conn *conn = NULL;
@@ -131,19 +239,16 @@ static int open_bell(my_port *port, hf_nsec deadline, my_conn **ret,
     if (c->mariadb && my_say(conn, "SET SESSION max_statement_time = 0",
                              deadline, &rows, err) != SQL_DONE)
         code = err->code;
+    sql_rows_done(&rows);
     if (code == 0)
         code = my_server_start(c, deadline, err);
-    sql_rows_done(&rows);
-    snprintf(address, SQL_BELL_MAX, "%lu@%lld", mysql_thread_id(c->my),
+    snprintf(fresh->address, SQL_BELL_MAX, "%lu@%lld", mysql_thread_id(c->my),
              (long long)c->start);
-    if (code == 0 && !send_sleep(c))
-        code = hfd_error(err, HF_EUNAVAIL, "mysql", 0,
-                         "%.80s: the connection that listens was lost",
-                         port->base.where);
+    if (code == 0)
+        code = fall_asleep(fresh, c, deadline, err);
+    fresh->conn = c;
     if (code)
-        my_disconnect(conn, true);
-    else
-        *ret = c;
+        end_conn(fresh, c);
     return code;
 }
 
@@ -156,25 +261,24 @@ static hf_nsec back_off(unsigned failures)
     return most / 2 + (hf_nsec)(chance % (uint32_t)(most / 2000)) * 1000;
 }
 
-/* Called with `opening` held. */
+/* Called with `opening` held.  It is made on the side: nobody waits for mu
+ * while it connects. */
 static int make_bell(my_port *port, hf_nsec deadline, hf_error *err)
 {
-    my_bell *bell = &port->bell;
+    my_bell *bell = &port->bell, fresh = {.epoll_fd = -1};
     struct epoll_event event = {.events = EPOLLIN};
-    char address[SQL_BELL_MAX];
-    my_conn *c = NULL;
     int code;
 
     if (hfd_now() < bell->not_before) {
         *err = bell->why;
         return bell->why.code;
     }
-    code = open_bell(port, deadline, &c, address, err);
+    code = open_bell(port, deadline, &fresh, err);
     if (code == 0 && epoll_ctl(bell->epoll_fd, EPOLL_CTL_ADD,
-                               mysql_get_socket(c->my), &event) != 0) {
+                               mysql_get_socket(fresh.conn->my), &event) != 0) {
         code = hfd_error(err, HF_EFULL, "mysql", errno, "no room to listen: %s",
                          strerror(errno));
-        my_disconnect(&c->base, true);
+        end_conn(&fresh, fresh.conn);
     }
     if (code) {
         bell->why = *err;
@@ -183,9 +287,10 @@ static int make_bell(my_port *port, hf_nsec deadline, hf_error *err)
     }
     bell->failures = 0;
     pthread_mutex_lock(&bell->mu);
-    bell->conn = c;
-    bell->waits = 0;
-    memcpy(bell->address, address, sizeof address);
+    bell->conn = fresh.conn;
+    bell->state = fresh.state;
+    bell->waits = fresh.waits;
+    memcpy(bell->address, fresh.address, sizeof fresh.address);
     pthread_mutex_unlock(&bell->mu);
     return 0;
 }
@@ -226,38 +331,18 @@ int my_fd(sql_port *base)
     return ((my_port *)base)->bell.epoll_fd;
 }
 
-typedef enum heard { NOTHING, RUNG, LOST } heard;
-
-/* Read as much of the answer as is there; called with mu held. */
-static heard read_end(my_bell *bell, hf_error *why)
+/* Called with mu held. */
+static heard hear(my_bell *bell, hf_error *why)
 {
     my_conn *c = bell->conn;
-    my_bool failed = 1;
-    unsigned number;
-    my_quiet quiet;
+    heard heard_now = read_on(bell, MYSQL_WAIT_READ);
 
-    my_quiet_begin(&quiet, c->tls);
-    if (bell->waits)
-        bell->waits =
-            mysql_read_query_result_cont(&failed, c->my, MYSQL_WAIT_READ);
-    else
-        bell->waits = mysql_read_query_result_start(&failed, c->my);
-    my_quiet_end(&quiet);
-    if (bell->waits)
-        return NOTHING;
-    number = failed ? mysql_errno(c->my) : 0;
-    if (failed && number != 1317) {
-        my_judge(c, number, mysql_sqlstate(c->my), mysql_error(c->my), true,
-                 true, why);
-        return LOST;
-    }
-    if (!send_sleep(c)) {
-        hfd_error(why, HF_EUNAVAIL, "mysql", 0,
-                  "%.80s: the connection that listens was lost",
-                  c->base.port->where);
-        return LOST;
-    }
-    return RUNG;
+    if (heard_now == ENDED && !send_sleep(bell))
+        heard_now = FAILED;
+    if (heard_now == FAILED)
+        my_judge(c, mysql_errno(c->my), mysql_sqlstate(c->my),
+                 mysql_error(c->my), true, true, why);
+    return heard_now;
 }
 
 void my_dispatch(sql_port *base)
@@ -265,16 +350,16 @@ void my_dispatch(sql_port *base)
     my_bell *bell = &((my_port *)base)->bell;
     struct epoll_event event;
     hf_error why = {0};
-    heard came = NOTHING;
+    heard heard_now = NOTHING;
 
     pthread_mutex_lock(&bell->mu);
     if (bell->conn && epoll_wait(bell->epoll_fd, &event, 1, 0) > 0)
-        came = read_end(bell, &why);
-    if (came == LOST)
+        heard_now = hear(bell, &why);
+    if (heard_now == FAILED)
         end_conn(bell, take_conn(bell));
     pthread_mutex_unlock(&bell->mu);
-    if (came == LOST)
+    if (heard_now == FAILED)
         base->deaf(base->store, &why);
-    if (came != NOTHING)
+    if (heard_now != NOTHING)
         base->told(base->store, NULL, 0, 0);
 }

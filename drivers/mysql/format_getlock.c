@@ -1,10 +1,10 @@
 /* format_getlock.c - GET_LOCK of MariaDB and MySQL, as others take it.
  *
  * A key becomes a name by a rule: as it is where it is plain and short, else
- * hashed; or by that of madelson's DistributedLock.  The names are the server's,
- * not a database's, and are compared without case: both rules yield lower case.
- * All locks of a store are on one connection, which the server ends after a
- * lease of silence, in whole seconds.
+ * hashed; or by that of madelson's DistributedLock.  The names are the
+ * server's, not a database's, and are compared without case: both rules yield
+ * lower case. All locks of a store are on one connection, which the server ends
+ * after a lease of silence, in whole seconds.
  *
  * Knows nothing of waiting: it takes now or not at all. */
 #include "sql/format_held.h"

@@ -30,12 +30,15 @@ typedef struct my_port my_port;
 typedef struct my_conn my_conn;
 
 /* One connection sleeps for all waiters of the store (bell.c). */
+typedef enum my_sleep { MY_HEAD, MY_ROWS, MY_ASLEEP } my_sleep;
 typedef struct my_bell {
     pthread_mutex_t opening; /* one thread at a time opens it */
     pthread_mutex_t mu;      /* what follows; never held over a wait */
     int epoll_fd;            /* for the life of the port */
     my_conn *conn;           /* NULL: deaf */
-    int waits;               /* its answer is half read: what for */
+    my_sleep state;          /* which part of its answer is read next */
+    int waits;               /* and that is half read: what for */
+    MYSQL_RES *rows;         /* being read */
     char address[SQL_BELL_MAX];
     hf_nsec not_before; /* after a failure; under `opening` */
     unsigned failures;

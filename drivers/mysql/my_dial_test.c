@@ -65,7 +65,7 @@ static void the_second_host(void)
     conn = conn_to(port);
     EXPECT_EQ(atoi(ask(conn, "SELECT @@port")), other->port);
     port->class->disconnect(conn, false);
-    sql_server_pause(other);
+    pause_all(other);
     conn = conn_to(port);
     EXPECT_EQ(atoi(ask(conn, "SELECT @@port")), s->port);
     port->class->disconnect(conn, false);
@@ -196,7 +196,7 @@ static void silence(void)
     sql_conn *spare = conn_to(port), *conn = NULL;
     hf_error err;
 
-    sql_server_pause(s);
+    pause_all(s);
     for (int i = 0; i < 3; i++) {
         hf_nsec before = hfd_now();
 

@@ -98,6 +98,28 @@ static void affected_rows_are_those_found(void)
     end(&w);
 }
 
+/* The refusal comes where the rows would be; then all goes on. */
+static void a_clash_behind_the_head(void)
+{
+    world w = begin(NULL);
+    const char *params[] = {"1"};
+    sql_text text;
+    hf_error err;
+
+    ask(w.conn, "CREATE TABLE t(n INT PRIMARY KEY) ENGINE=InnoDB");
+    make_text(&text, "INSERT INTO t VALUES (?) RETURNING n, n + 1", 1);
+    EXPECT_EQ(run_end(w.conn, &text, params, 5000, &err), SQL_DONE);
+    for (int i = 0; i < 3; i++) {
+        params[0] = "1";
+        EXPECT_EQ(run_end(w.conn, &text, params, 5000, &err), SQL_CLASH);
+        EXPECT_EQ(err.native, 1062);
+        params[0] = i == 0 ? "2" : i == 1 ? "3" : "4";
+        EXPECT_EQ(run_end(w.conn, &text, params, 5000, &err), SQL_DONE);
+    }
+    EXPECT_STR(ask(w.conn, "SELECT COUNT(*) FROM t"), "4");
+    end(&w);
+}
+
 /* Cells of every length around the room that they have. */
 static void long_cells(void)
 {
@@ -379,7 +401,7 @@ static void stopped(void)
 
     ask(w.conn, "CREATE TABLE t(n INT) ENGINE=InnoDB");
     make_text(&text, "INSERT INTO t VALUES (?)", 1);
-    sql_server_pause(w.s);
+    pause_all(w.s);
     before = hfd_now();
     /* Being prepared: certainly not done. */
     EXPECT_EQ(run_end(w.conn, &text, params, 300, &err), SQL_BROKEN);
@@ -387,7 +409,7 @@ static void stopped(void)
     sql_server_continue(w.s);
     reconnect(&w);
     EXPECT_EQ(run_end(w.conn, &text, params, 3000, &err), SQL_DONE);
-    sql_server_pause(w.s);
+    pause_all(w.s);
     EXPECT_EQ(run_end(w.conn, &text, params, 300, &err), SQL_LOST);
     EXPECT_HAS(err.text, "in time");
     sql_server_continue(w.s);
@@ -415,6 +437,7 @@ static void abandoned(void)
 
 static const test_case cases[] = {TEST(rows_come_as_text),
                                   TEST(affected_rows_are_those_found),
+                                  TEST(a_clash_behind_the_head),
                                   TEST(long_cells),
                                   TEST(many_statements),
                                   TEST(locked_row),

@@ -140,6 +140,13 @@ static inline sql_end run_end(sql_conn *conn, const sql_text *text,
     return end;
 }
 
+/* Stopped, all of it: a thread of the server may be late to hear of it. */
+static inline void pause_all(sql_server *s)
+{
+    sql_server_pause(s);
+    test_sleep_ms(100);
+}
+
 static inline void leave(sql_port *port, sql_conn *conn)
 {
     port->class->disconnect(conn, false);

@@ -163,16 +163,17 @@ static sql_end read_rows(my_conn *c, MYSQL_STMT *stmt, bool writes,
         binds[i].length = &lens[i];
         binds[i].is_null = &nulls[i];
     }
-    if (cols <= MY_COLUMNS && mysql_stmt_bind_result(stmt, binds) == 0)
+    if (cols > MY_COLUMNS) { /* a statement that is none of ours */
+        c->broken = true;
+        hfd_error(err, HF_EINTERNAL, "mysql", 0, "an answer of %u columns",
+                  cols);
+        return SQL_LOST;
+    }
+    if (mysql_stmt_bind_result(stmt, binds) == 0)
         MY_DRIVE(c, deadline, mysql_stmt_store_result_start(&failed, stmt),
                  mysql_stmt_store_result_cont(&failed, stmt, status));
-    if (failed) {
-        sql_end end = judge_stmt(c, stmt, true, writes, err);
-
-        /* Whatever it was, there may be more of it on the way. */
-        c->broken = true;
-        return end == SQL_REFUSED || end == SQL_CLASH ? SQL_BROKEN : end;
-    }
+    if (failed)
+        return judge_stmt(c, stmt, true, writes, err);
     ret->cols = cols;
     if (!take_rows(c, stmt, cols, lens, nulls, ret)) {
         hfd_error(err, HF_ENOMEM, "mysql", 0, "out of memory for an answer");
@@ -205,8 +206,16 @@ static sql_end execute(my_conn *c, MYSQL_STMT *stmt, const sql_text *text,
              mysql_stmt_execute_cont(&failed, stmt, status));
     if (failed)
         return judge_stmt(c, stmt, true, text->writes, err);
-    if (mysql_stmt_field_count(stmt) > 0)
-        return read_rows(c, stmt, text->writes, deadline, ret, err);
+    if (mysql_stmt_field_count(stmt) > 0) {
+        sql_end end = read_rows(c, stmt, text->writes, deadline, ret, err);
+        int at = find_named(c, text);
+
+        /* Refused where its rows would be, the library believes that they are
+         * still to come: this one is not used again. */
+        if (end != SQL_DONE && !c->broken && at >= 0)
+            forget(c, (unsigned)at);
+        return end;
+    }
     ret->affected = (int64_t)mysql_stmt_affected_rows(stmt);
     return SQL_DONE;
 }

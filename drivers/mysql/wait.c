@@ -3,8 +3,8 @@
  * The library's blocking calls know whole seconds only.  Its other form starts
  * a call, answers what it waits for (to read, to write), and goes on when told
  * what came: so the waiting is done here, with the caller's deadline, to the
- * millisecond.  It costs what the blocking form costs (measured: the same
- * system calls, and a switch of stacks).
+ * millisecond.  It waits as the blocking form does (try, poll, try again) and
+ * adds a switch of stacks, which one run of SELECT 1 could hardly tell.
  *
  * When the deadline has come the library is told of a timeout: it unwinds its
  * call and answers an error, and the connection is of no use any more.  Nothing

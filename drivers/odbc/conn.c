@@ -61,6 +61,7 @@ void odbc_disconnect(sql_conn *base, bool reset)
     SQLFreeHandle(SQL_HANDLE_DBC, conn->dbc);
     if (conn->fd >= 0)
         close(conn->fd);
+    hfd_free(conn->cell);
     hfd_free(conn);
 }
 

@@ -187,13 +187,14 @@ static const sql_port_class odbc_class = {
     .probe = odbc_probe,
 };
 
-static int make_port(odbc_port **ret, hf_error *err)
+static odbc_port *make_port(hf_error *err)
 {
     odbc_port *port = hfd_alloc(sizeof *port);
 
     if (!port || odbc_guard_init(&port->guard) != 0) {
         hfd_free(port);
-        return hfd_error(err, HF_ENOMEM, "odbc", 0, "out of memory");
+        hfd_error(err, HF_ENOMEM, "odbc", 0, "out of memory");
+        return NULL;
     }
     pthread_mutex_init(&port->mu, NULL);
     port->base.class = &odbc_class;
@@ -202,23 +203,23 @@ static int make_port(odbc_port **ret, hf_error *err)
             SQLAllocHandle(SQL_HANDLE_ENV, SQL_NULL_HANDLE, &port->env))) {
         port->env = NULL;
         odbc_close(&port->base);
-        return hfd_error(err, HF_ENOMEM, "odbc", 0,
-                         "the driver manager gives no environment");
+        hfd_error(err, HF_ENOMEM, "odbc", 0,
+                  "the driver manager gives no environment");
+        return NULL;
     }
     SQLSetEnvAttr(port->env, SQL_ATTR_ODBC_VERSION,
                   (SQLPOINTER)(uintptr_t)SQL_OV_ODBC3, 0);
-    *ret = port;
-    return 0;
+    return port;
 }
 
 int odbc_port_open(odbc_port **ret, const hf_url *url, hf_error *err)
 {
-    odbc_port *port = NULL;
+    odbc_port *port = make_port(err);
     sql_conn *conn = NULL;
-    int code = make_port(&port, err);
+    int code;
 
-    if (code)
-        return code;
+    if (!port)
+        return HF_ENOMEM;
     code = make_string(port, url, err);
     if (code == 0)
         code = choose_dialect(port, url, err);

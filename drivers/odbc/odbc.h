@@ -91,6 +91,8 @@ struct odbc_conn {
     bool dead;  /* of no use any more */
     odbc_stmt *stmts;
     odbc_watch watch;
+    char *cell; /* the cell that is being read */
+    size_t cell_room;
     char version[80];
 };
 

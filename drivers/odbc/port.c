@@ -30,71 +30,71 @@ static odbc_port *port_of(const odbc_conn *conn)
 
 /* ---- Results ---- */
 
+/* Room for more of the cell; false: none. */
+static bool grow_cell(odbc_conn *conn)
+{
+    size_t room = conn->cell_room ? conn->cell_room * 4 : CELL_ROOM;
+    char *larger = room > CELL_MAX ? NULL : hfd_realloc(conn->cell, room);
+
+    if (!larger)
+        return false;
+    conn->cell = larger;
+    conn->cell_room = room;
+    return true;
+}
+
+typedef enum cell_end { CELL_READ, CELL_ERROR, CELL_NO_MEMORY } cell_end;
+
 /* One cell, in as many pieces as the driver gives it. */
-static bool read_cell(SQLHSTMT handle, SQLUSMALLINT col, char **io_buf,
-                      size_t *io_room, sql_rows *ret, bool *ret_memory)
+static cell_end read_cell(odbc_conn *conn, SQLHSTMT handle, SQLUSMALLINT col,
+                          sql_rows *ret)
 {
     size_t used = 0;
 
     for (;;) {
         SQLLEN len = 0;
-        size_t room = *io_room - used;
-        SQLRETURN code = SQLGetData(handle, col, SQL_C_CHAR, *io_buf + used,
+
+        if (conn->cell_room - used < 2 && !grow_cell(conn))
+            return CELL_NO_MEMORY;
+        size_t room = conn->cell_room - used;
+        SQLRETURN code = SQLGetData(handle, col, SQL_C_CHAR, conn->cell + used,
                                     (SQLLEN)room, &len);
 
         if (code == SQL_NO_DATA)
             break; /* the piece before was the last one */
         if (!SQL_SUCCEEDED(code))
-            return false;
+            return CELL_ERROR;
         if (len == SQL_NULL_DATA) {
             sql_rows_add_null(ret);
-            return true;
+            return CELL_READ;
         }
         if (len != SQL_NO_TOTAL && (size_t)len < room) {
             used += (size_t)len;
             break;
         }
         used += room - 1;
-        char *larger =
-            *io_room >= CELL_MAX ? NULL : hfd_realloc(*io_buf, *io_room * 4);
-
-        if (!larger) {
-            *ret_memory = true;
-            return false;
-        }
-        *io_buf = larger;
-        *io_room *= 4;
     }
-    sql_rows_add(ret, *io_buf, used);
-    return true;
+    sql_rows_add(ret, conn->cell, used);
+    return CELL_READ;
 }
 
 static sql_end fetch_rows(odbc_conn *conn, SQLHSTMT handle, bool writes,
                           SQLSMALLINT cols, sql_rows *ret, hf_error *err)
 {
-    size_t room = CELL_ROOM;
-    char *buf = hfd_alloc(room);
-    bool memory = !buf;
+    cell_end cell = CELL_READ;
     SQLRETURN code = SQL_SUCCESS;
 
-    while (!memory && SQL_SUCCEEDED(code = SQLFetch(handle))) {
-        bool whole = true;
-
-        for (SQLSMALLINT i = 1; i <= cols && whole; i++)
-            whole =
-                read_cell(handle, (SQLUSMALLINT)i, &buf, &room, ret, &memory);
-        if (!whole && !memory)
-            code = SQL_ERROR;
-        if (!whole)
-            break;
-        sql_rows_end_row(ret);
+    while (cell == CELL_READ && SQL_SUCCEEDED(code = SQLFetch(handle))) {
+        for (SQLSMALLINT i = 1; i <= cols && cell == CELL_READ; i++)
+            cell = read_cell(conn, handle, (SQLUSMALLINT)i, ret);
+        if (cell == CELL_READ)
+            sql_rows_end_row(ret);
     }
-    hfd_free(buf);
-    if (memory || ret->failed) {
+    if (cell == CELL_NO_MEMORY || ret->failed) {
         hfd_error(err, HF_ENOMEM, "odbc", 0, "out of memory");
         return SQL_LOST;
     }
-    if (code == SQL_NO_DATA)
+    if (cell == CELL_READ && code == SQL_NO_DATA)
         return SQL_DONE;
     return odbc_error_of(port_of(conn), SQL_HANDLE_STMT, handle, writes, err);
 }

@@ -55,23 +55,25 @@ int pg_wait(int fd, short events, hf_nsec deadline)
 
 /* ---- Ending ------------------------------------------------------------- */
 
-/* The socket is replaced by one that leads nowhere: closing the old one with
- * linger 0 sends a reset, and what libpq says at its end goes nowhere. */
+/* The socket is replaced by one whose other end is closed: closing the old one
+ * with linger 0 sends a reset, and what libpq says at its end goes nowhere.
+ * (One that was never connected answers ENOTCONN, which TLS may try again.) */
 static void reset_socket(int fd)
 {
     struct linger now = {.l_onoff = 1, .l_linger = 0};
-    int nowhere;
+    int pair[2];
 
     if (fd < 0)
         return;
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-    nowhere = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (nowhere < 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                   pair) != 0) {
         shutdown(fd, SHUT_RDWR);
         return;
     }
-    dup3(nowhere, fd, O_CLOEXEC);
-    close(nowhere);
+    close(pair[1]);
+    dup3(pair[0], fd, O_CLOEXEC);
+    close(pair[0]);
 }
 
 void pg_disconnect(sql_conn *conn, bool reset)

@@ -94,7 +94,7 @@ static void certificates(void)
     EXPECT_STR(ask(conn, "SELECT ssl FROM pg_stat_ssl WHERE pid ="
                          " pg_backend_pid()"),
                "t");
-    port->class->disconnect(conn, false);
+    port->class->disconnect(conn, true); /* no goodbye, and no hanging */
     port->class->close(port);
     expect_refusal(sql_server_url(s, "", with_ca("other-ca.pem")), HF_EAUTH,
                    "not of this CA");

@@ -1,8 +1,8 @@
 /* format_test.c - other libraries' locks in PostgreSQL, and ours, on one row.
  *
  * Each peer says what its library says (the statements are written anew from
- * what they do).  Both directions are asked: they do not get what we hold, we do
- * not get what they hold, what has expired changes hands, and who lost it is
+ * what they do).  Both directions are asked: they do not get what we hold, we
+ * do not get what they hold, what has expired changes hands, and who lost it is
  * told, by the next renewal and at the release. */
 #include "base/url.h"
 #include "harness/expect.h"
@@ -368,7 +368,8 @@ static void advisory_by_madelsons_rule(void)
     sql_server_stop(s);
 }
 
-/* The connection ends, and all that it held: told at once, without a renewal. */
+/* The connection ends, and all that it held: told at once, without a
+ * renewal. */
 static void advisory_is_lost_with_its_connection(void)
 {
     sql_server *s = sql_server_start(ON_POSTGRES, NULL);

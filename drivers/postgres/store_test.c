@@ -223,7 +223,7 @@ static sql_server *stale_copy(sql_server *s)
     sql_server *copy =
         sql_server_start(ON_POSTGRES, &(sql_server_options){.copies = s});
 
-    AWAIT(sql_server_number(copy, "SELECT count(*) FROM hf_session") == 1);
+    AWAIT(sql_server_number(copy, "SELECT count(*) FROM hf_session") > 0);
     sql_server_ask(copy, "ALTER SYSTEM SET primary_conninfo = ''");
     sql_server_ask(copy, "SELECT pg_reload_conf()");
     AWAIT(sql_server_number(copy, "SELECT count(*) FROM pg_stat_wal_receiver"
@@ -275,6 +275,8 @@ static void faithful_standby(void)
     two = open_at(url, 10000);
     hold = take(one, "k");
     token = hf_hold_token(hold);
+    AWAIT(sql_server_number(copy, "SELECT count(*) FROM pg_class WHERE"
+                                  " relname = 'hf_queue'") == 1);
     AWAIT(entries_of(copy) == 1);
     sql_server_kill(s);
     EXPECT_STR(sql_server_ask(copy, "SELECT pg_promote()"), "t");

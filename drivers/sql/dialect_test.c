@@ -219,6 +219,7 @@ static void observer(void)
         const sql_text *texts;
 
         blind.now = NULL;
+        blind.from = "%"; /* numbers may have the clock as their floor */
         texts = rendered(&blind);
         for (size_t id = 0; id < SQL_COUNT; id++)
             EXPECT(!all[i]->now || !strstr(texts[id].text, all[i]->now));
@@ -228,7 +229,8 @@ static void observer(void)
 
 /* ---- On a database ---- */
 
-static sqlite3 *lite_open(sql_text *texts, bool blind)
+/* from NULL: the dialect's own floor under the numbers. */
+static sqlite3 *lite_open(sql_text *texts, bool blind, const char *from)
 {
     sql_dialect dialect = sql_sqlite;
     sqlite3 *db;
@@ -236,6 +238,8 @@ static sqlite3 *lite_open(sql_text *texts, bool blind)
 
     if (blind)
         dialect.now = NULL;
+    if (from)
+        dialect.from = from;
     EXPECT_EQ(sqlite3_open(":memory:", &db), SQLITE_OK);
     for (int twice = 0; twice < 2; twice++) {
         for (const char *const *at = dialect.tables; *at; at++) {
@@ -294,7 +298,7 @@ static const char *lite(sqlite3 *db, const sql_text *texts, sql_id id, int col,
 static void prepared(void)
 {
     static sql_text texts[SQL_COUNT];
-    sqlite3 *db = lite_open(texts, false);
+    sqlite3 *db = lite_open(texts, false, NULL);
     const char *params[SQL_PARAMS];
 
     for (size_t i = 0; i < SQL_PARAMS; i++)
@@ -307,7 +311,7 @@ static void prepared(void)
 static void a_life(void)
 {
     static sql_text t[SQL_COUNT];
-    sqlite3 *db = lite_open(t, false);
+    sqlite3 *db = lite_open(t, false, "%");
     const char *const *a = JOIN_AS(RID_A, SID_A), *const *b =
                                                       JOIN_AS(RID_B, SID_B);
 
@@ -347,7 +351,7 @@ static void a_life(void)
 static void a_life_observed(void)
 {
     static sql_text t[SQL_COUNT];
-    sqlite3 *db = lite_open(t, true);
+    sqlite3 *db = lite_open(t, true, "%");
     const char *const *a = JOIN_AS(RID_A, SID_A);
 
     EXPECT_STR(lite(db, t, SQL_ATTACH, 1, P(SID_A, "1", "1", "h", "n", "")),
@@ -365,12 +369,34 @@ static void a_life_observed(void)
     sqlite3_close(db);
 }
 
+/* Numbers begin above the clock, and go on above the last ones if that is set
+ * back: a counter far ahead is never left. */
+static void numbers_from_the_clock(void)
+{
+    static sql_text t[SQL_COUNT];
+    sqlite3 *db = lite_open(t, false, NULL);
+    const char *const *a = JOIN_AS(RID_A, SID_A), *const *b =
+                                                      JOIN_AS(RID_B, SID_A);
+    int64_t before = hfd_realtime_us() - 1000, first;
+
+    lite(db, t, SQL_ATTACH, 0, P(SID_A, "9000000", "1", "h", "n", ""));
+    first = strtoll(lite(db, t, SQL_FIRST, 0, a), NULL, 10);
+    EXPECT(first > before && first < before + 60000000);
+    EXPECT_EQ(sqlite3_exec(db, "UPDATE hf_queue SET counter = 7000000000000000",
+                           NULL, NULL, NULL),
+              SQLITE_OK);
+    EXPECT_STR(lite(db, t, SQL_JOIN, 0, b), "7000000000000002");
+    sqlite3_close(db);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        TEST(words),     TEST(tables_named), TEST(refused),
-        TEST(overrides), TEST(observer),     TEST(every_statement),
-        TEST(prepared),  TEST(a_life),       TEST(a_life_observed)};
+        TEST(words),           TEST(tables_named),
+        TEST(refused),         TEST(overrides),
+        TEST(observer),        TEST(every_statement),
+        TEST(prepared),        TEST(a_life),
+        TEST(a_life_observed), TEST(numbers_from_the_clock)};
 
     return run_tests(argc, argv, "dialect", cases,
                      sizeof cases / sizeof *cases);

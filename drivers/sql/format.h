@@ -175,7 +175,8 @@ void sql_list_records(sql_listing *list, sql_table *table, const hf_op *op,
 /* In order, those under op's prefix; frees the listing. */
 void sql_list_emit(sql_listing *list, hf_op *op);
 
-/* ---- Rows with an end of their own (format_lease*.c) ---------------------- */
+/* ---- Rows with an end of their own (format_lease*.c)
+ * ---------------------- */
 
 enum {
     SQL_PEER_MANY = 16,   /* places in one statement */

@@ -1,14 +1,14 @@
 /* format_dlock.c - dlock's table "DLCK", on PostgreSQL.
  *
- * A row is a lock: a key, a handle, its beginning by the database's clock in the
- * time zone of the Java side (zone=), and whole seconds.  Who finds it expired
- * deletes it by the handle that he has read, and inserts his own.
+ * A row is a lock: a key, a handle, its beginning by the database's clock in
+ * the time zone of the Java side (zone=), and whole seconds.  Who finds it
+ * expired deletes it by the handle that he has read, and inserts his own.
  *
  * The format has no renewal.  Ours changes the beginning and the handle
  * together: a peer that has read the old row and is about to delete it by its
- * handle finds nothing.  So a handle is the id of the hold, by which we know it,
- * and a tail that is new each time.  A lease that is no whole number of seconds
- * begins a little earlier instead. */
+ * handle finds nothing.  So a handle is the id of the hold, by which we know
+ * it, and a tail that is new each time.  A lease that is no whole number of
+ * seconds begins a little earlier instead. */
 #include "format.h"
 
 #include <stdio.h>

@@ -2,10 +2,10 @@
  *
  * The server has the lock as long as the connection stands.  A *vessel* is a
  * connection of ours outside the pool that holds such locks: one for all of a
- * store where the database counts locks one by one, one per hold where a lock is
- * a transaction.  Its server is told to end it if it is silent for a lease, so
- * that a hold which is not renewed is over, whatever became of the network or of
- * this process. */
+ * store where the database counts locks one by one, one per hold where a lock
+ * is a transaction.  Its server is told to end it if it is silent for a lease,
+ * so that a hold which is not renewed is over, whatever became of the network
+ * or of this process. */
 #ifndef HF_DRIVERS_SQL_FORMAT_HELD_H
 #define HF_DRIVERS_SQL_FORMAT_HELD_H
 
@@ -63,7 +63,8 @@ static inline sql_held *sql_held_of(const hf_store *store)
     return store->format_data;
 }
 
-/* One statement that must succeed; rows may be NULL.  false: lost or refused. */
+/* One statement that must succeed; rows may be NULL.  false: lost or
+ * refused. */
 bool sql_held_say(sql_conn *conn, const char *text, hf_nsec deadline,
                   sql_rows *rows, hf_error *err);
 

@@ -6,8 +6,8 @@
  * anew.  A vessel that does not answer is reset, and what it held is lost for
  * certain; nothing is unknown.
  *
- * Nobody can take such a lock away: an operator ends the connection, and with it
- * all that it holds.  Others' locks have no names in the database, or only
+ * Nobody can take such a lock away: an operator ends the connection, and with
+ * it all that it holds.  Others' locks have no names in the database, or only
  * numbers: a listing shows our own, and those. */
 #include "format_held.h"
 

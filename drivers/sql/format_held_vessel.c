@@ -2,14 +2,14 @@
  *
  * A vessel is used by one thread at a time (io).  When its connection is lost,
  * all that it held is lost in that instant, on the server and here: the records
- * are parted from it and their owners told.  So there is no lock of ours that we
- * do not know of, and an attempt without an answer has taken nothing: its
+ * are parted from it and their owners told.  So there is no lock of ours that
+ * we do not know of, and an attempt without an answer has taken nothing: its
  * connection is reset.
  *
- * The watcher, one thread per store while it has vessels, sees within a fifth of
- * a second that a connection was closed, and gives back what nobody renewed for
- * a lease.  Should this process stand still, the server does the same by the
- * limit of silence that it was given.
+ * The watcher, one thread per store while it has vessels, sees within a fifth
+ * of a second that a connection was closed, and gives back what nobody renewed
+ * for a lease.  Should this process stand still, the server does the same by
+ * the limit of silence that it was given.
  *
  * Order: io before table.mu; neither while the core is called. */
 #include "format_held.h"

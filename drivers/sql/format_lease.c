@@ -124,7 +124,8 @@ static void see_row(sql_run_of *run, size_t row, const char *owner,
         left_us < INT64_C(86400000000) * 3650 ? left_us * 1000 : HF_MS(1000);
     if (mine)
         ret->left = ret->left > HF_MS(1) ? ret->left - HF_MS(1) : 1;
-    snprintf(ret->seen, sizeof ret->seen, "%s", seen ? seen : "");
+    /* "" would say that there is no row. */
+    snprintf(ret->seen, sizeof ret->seen, "%s", seen && *seen ? seen : "?");
 }
 
 bool sql_step_look(sql_run_of *run, const sql_item *items, size_t n,

@@ -5,10 +5,10 @@
  * owner is told that it was lost.
  *
  * Reply lost: a leave that finds nothing after one without an answer takes that
- * one for the cause; a row keeps no trace of an expiry by which the two could be
- * told apart.  What `keep` leaves behind is written as another owner: a leave
- * repeated does not find it.  Two of us here: a look that takes the lock while
- * its place is left finds the mark of the leave, and gives it back. */
+ * one for the cause; a row keeps no trace of an expiry by which the two could
+ * be told apart.  What `keep` leaves behind is written as another owner: a
+ * leave repeated does not find it.  Two of us here: a look that takes the lock
+ * while its place is left finds the mark of the leave, and gives it back. */
 #include "format.h"
 
 /* Begin: the session's lease, and whether there is a record. */

@@ -4,8 +4,8 @@
  * every lock that it takes, and a renewal extends those that the core still
  * believes in, each if it is still ours, sixteen with one statement.  There is
  * nothing in the store that could end a session; the core does, by its own
- * clock.  Each hold learns its own fate: one that was broken or ran out is gone,
- * the others stay.
+ * clock.  Each hold learns its own fate: one that was broken or ran out is
+ * gone, the others stay.
  *
  * Detaching gives back what the table still knows; locks of fixed leases stay,
  * as promised.  What could not be given back is known still, and asked for by

@@ -1,11 +1,13 @@
-/* format_peer_test.h - for tests of the peers' formats: a peer, and one of ours.
+/* format_peer_test.h - for tests of the peers' formats: a peer, and one of
+ * ours.
  *
  * A peer is a bare connection that says the very statements which another
  * library says, and reads what comes back; of the driver it shares nothing but
  * the way to the server.  "Ours" is the driver without the core: each call is
  * one operation, so that a test decides when a waiter looks again.
  *
- * A test includes base/url.h and the harness before this, and links a driver. */
+ * A test includes base/url.h and the harness before this, and links a
+ * driver. */
 #ifndef HF_DRIVERS_SQL_FORMAT_PEER_TEST_H
 #define HF_DRIVERS_SQL_FORMAT_PEER_TEST_H
 

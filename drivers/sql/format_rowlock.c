@@ -2,15 +2,15 @@
  *
  * The pattern of tutorials: whoever has selected the row of a business_code FOR
  * UPDATE holds it until his transaction ends.  Each hold of ours is a
- * transaction on a connection of its own, which the server ends after a lease of
- * silence.
+ * transaction on a connection of its own, which the server ends after a lease
+ * of silence.
  *
- * The usual table has no index on business_code, and a database that locks every
- * row it reads would lock them all.  So the rows of a code are found first, by a
- * plain read, and locked by their ids.  A code may have several rows, since two
- * may have inserted the first one at once: all of them are locked.  That is
- * enough: rows are never deleted, so of any two who lock, the one who read later
- * has read every row that the other has locked. */
+ * The usual table has no index on business_code, and a database that locks
+ * every row it reads would lock them all.  So the rows of a code are found
+ * first, by a plain read, and locked by their ids.  A code may have several
+ * rows, since two may have inserted the first one at once: all of them are
+ * locked.  That is enough: rows are never deleted, so of any two who lock, the
+ * one who read later has read every row that the other has locked. */
 #include "format_held.h"
 
 #include <stdio.h>
@@ -60,7 +60,13 @@ static bool find_rows(sql_held *held, sql_conn *conn, const char *code,
              held->name, literal);
     good = sql_held_say(conn, text, deadline, &rows, err);
     ret[0] = '\0';
-    for (size_t i = 0; good && i < rows.rows && i < ROWS_MAX; i++)
+    if (good && rows.rows > ROWS_MAX) {
+        hfd_error(err, HF_EPROTO, held->store->port->class->driver, 0,
+                  "'%s' has %zu rows of one business_code: leave one of them",
+                  held->name, rows.rows);
+        good = false;
+    }
+    for (size_t i = 0; good && i < rows.rows; i++)
         len += (size_t)snprintf(ret + len, 24, "%s%lld", i > 0 ? ", " : "",
                                 (long long)sql_number(&rows, i, 0, 0));
     sql_rows_done(&rows);

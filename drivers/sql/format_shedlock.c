@@ -6,9 +6,9 @@
  * that is missing could not be taken again.  Giving back is setting the end to
  * now, or to what at-least asks for.
  *
- * locked_by is the host's name with ShedLock, the same for all on one host; ours
- * ends with the id of the hold, so that no other's unlock is about it, and an
- * unlock of ours is about nobody else's. */
+ * locked_by is the host's name with ShedLock, the same for all on one host;
+ * ours ends with the id of the hold, so that no other's unlock is about it, and
+ * an unlock of ours is about nobody else's. */
 #include "format.h"
 
 #include <stdio.h>

@@ -6,13 +6,13 @@
  * a row has its end (c), which is told by the column EXPIRED_AFTER.
  *
  * An end is an end in all of them: in a and b the beginning is written so that
- * it lies ttl_ms, the peers' time to live, before it, perhaps in the future.  In
- * c the beginning is refreshed too, which peers of that generation do not look
- * at and those of the one before do.
+ * it lies ttl_ms, the peers' time to live, before it, perhaps in the future.
+ * In c the beginning is refreshed too, which peers of that generation do not
+ * look at and those of the one before do.
  *
- * The clock is the client's, on both sides: peers compare with theirs, and so do
- * we.  Clocks that are apart by more than a lease's margin are two holders; the
- * format has no way around that, and neither have we. */
+ * The clock is the client's, on both sides: peers compare with theirs, and so
+ * do we.  Clocks that are apart by more than a lease's margin are two holders;
+ * the format has no way around that, and neither have we. */
 #include "format.h"
 
 #include <stdio.h>

@@ -40,12 +40,12 @@ typedef struct shown {
 
 static void copy_cell(char *ret, size_t size, const char *cell)
 {
-    size_t len = cell ? strlen(cell) : 0;
+    size_t len = 0;
 
-    if (len >= size)
-        len = size - 1;
-    if (len > 0)
-        memcpy(ret, cell, len);
+    while (cell && len + 1 < size && cell[len] != '\0') {
+        ret[len] = cell[len];
+        len++;
+    }
     ret[len] = '\0';
 }
 

@@ -5,10 +5,11 @@
  *
  * A caller takes the connection that was used last; there is no line in front
  * of a free one.  A renewal may open one more than the others, so that it never
- * waits behind them.  What lay idle for half a second is looked at before it is
- * used.  A connection that broke is closed with a reset: nothing that is under
- * way on it may arrive later.  When one stands again the core hears of it once
- * (doubt), since the server behind it may be another one.
+ * waits behind them.  What lay idle for half a second, or was there when
+ * another one broke, is looked at before it is used.  A connection that broke
+ * is closed with a reset: nothing that is under way on it may arrive later.
+ * When one stands again the core hears of it once (doubt), since the server
+ * behind it may be another one.
  *
  * The outcome of an operation: until a statement that writes was sent it is
  * NOT_APPLIED; from then on a failure is UNKNOWN, whichever statement failed,
@@ -66,8 +67,10 @@ static void wait_free(hf_store *store, hf_nsec deadline)
 static void note_closed(hf_store *store, bool broke)
 {
     store->pool.open--;
-    if (broke)
+    if (broke) {
         store->pool.was_lost = true;
+        store->pool.suspect = hfd_now();
+    }
     ring_free(store);
 }
 
@@ -125,7 +128,8 @@ static sql_conn *take_idle(hf_store *store)
 
     store->pool.idle = conn->next;
     conn->next = NULL;
-    if (hfd_now() - conn->used < IDLE_UNSEEN)
+    if (hfd_now() - conn->used < IDLE_UNSEEN &&
+        conn->used > store->pool.suspect)
         return conn;
     pthread_mutex_unlock(&store->pool.mu);
     bool stands = store->port->class->stands(conn);
@@ -228,6 +232,7 @@ static sql_end run_once(sql_use *use, const sql_text *text, const char *said,
     hf_store *store = use->store;
     const sql_port_class *class = store->port->class;
     hf_nsec deadline = use->op->deadline, sent = hfd_now();
+    bool writes = !text || text->writes;
     sql_end end =
         said ? class->say(use->conn, said, deadline, &use->rows, &use->err)
              : class->run(use->conn, text, params, deadline, &use->rows, &sent,
@@ -239,9 +244,9 @@ static sql_end run_once(sql_use *use, const sql_text *text, const char *said,
         hfd_error(&use->err, HF_ENOMEM, class->driver, 0,
                   "out of memory for an answer of the database");
         end = SQL_REFUSED;
-        use->wrote = use->wrote || said || text->writes;
+        use->wrote = use->wrote || writes;
     }
-    if ((end == SQL_DONE || end == SQL_LOST) && (said || text->writes))
+    if ((end == SQL_DONE || end == SQL_LOST) && writes)
         use->wrote = true;
     if (end == SQL_BROKEN || end == SQL_LOST) {
         if (!use->lent)

@@ -1,9 +1,9 @@
 /* sql_fault_test.h - a database, a relay before it, and parties to both.
  *
- * The same tests run on PostgreSQL and on MariaDB (HF_ON says which): what goes
- * wrong is the same, and so must be what comes of it.  A party is a store with
- * a session, asked through driver.h; what the core makes of it is asked through
- * holdfast.h.  Every wait has an end. */
+ * The same tests run on PostgreSQL, on MariaDB and by ODBC on PostgreSQL (HF_ON
+ * says which): what goes wrong is the same, and so must be what comes of it.  A
+ * party is a store with a session, asked through driver.h; what the core makes
+ * of it is asked through holdfast.h.  Every wait has an end. */
 #ifndef HF_DRIVERS_SQL_FAULT_TEST_H
 #define HF_DRIVERS_SQL_FAULT_TEST_H
 
@@ -48,8 +48,22 @@ typedef struct world {
     char direct[400], through[400]; /* URLs: to the server, by the relay */
 } world;
 
+static inline bool on_odbc(void)
+{
+    const char *on = getenv("HF_ON");
+
+    return on && strcmp(on, "odbc") == 0; /* to PostgreSQL */
+}
+
 static inline void write_url(char ret[400], int port, const char *query)
 {
+    if (on_odbc()) {
+        snprintf(ret, 400,
+                 "odbc:Driver=PostgreSQL%%20Unicode;Server=127.0.0.1;Port=%d;"
+                 "Database=holdfast;Uid=postgres%s%s",
+                 port, *query ? "?" : "", query);
+        return;
+    }
     snprintf(ret, 400, "%s@127.0.0.1:%d/holdfast%s%s",
              on_postgres() ? "postgres://postgres" : "mysql://root", port,
              *query ? "?" : "", query);
@@ -233,6 +247,7 @@ static inline party *party_open(const char *url, int ttl_ms)
     hf_error err = {0};
 
     EXPECT_OK(try_party(&p, url, &err), err);
+    EXPECT(p != NULL);
     party_attach(p, ttl_ms);
     return p;
 }

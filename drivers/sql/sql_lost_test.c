@@ -305,6 +305,28 @@ static void break_at_once(void)
     sweep(scene_break, 4);
 }
 
+/* An attach that is asked again lives as long as the first one, not longer. */
+static void attach_again(void)
+{
+    world w = world_begin(NULL, "");
+    party *p = party_open(w.through, LONG_MS);
+    hf_id sid;
+    char text[SQL_ID_LEN + 1];
+
+    hfd_random(&sid, sizeof sid);
+    sql_id_text(&sid, text);
+    EXPECT_OK(party_detach(p), p->err);
+    relay_rule(w.r, RELAY_CUT_REPLY, text, 1);
+    EXPECT(party_attach_as(p, &sid, LONG_MS) != 0);
+    EXPECT_EQ(p->outcome, HF_UNKNOWN);
+    test_sleep_ms(500);
+    REPEAT(p, party_attach_as(p, &sid, LONG_MS));
+    EXPECT_CODE(p->err.code, 0);
+    EXPECT(p->remaining > 0 && p->remaining < HF_MS(LONG_MS - 400));
+    party_close(p);
+    expect_clean(&w);
+}
+
 /* ---- Late bytes --------------------------------------------------------- */
 
 /* P sends a join that is held back, at its nth statement with the rid. */
@@ -437,6 +459,7 @@ static const test_case cases[] = {TEST_LIMIT(join_of_a_known_key, 120),
                                   TEST_LIMIT(fixed_lease, 120),
                                   TEST_LIMIT(wait_and_grant, 120),
                                   TEST_LIMIT(attach_and_renew, 120),
+                                  TEST(attach_again),
                                   TEST_LIMIT(detach, 120),
                                   TEST_LIMIT(evict_the_dead, 120),
                                   TEST_LIMIT(break_at_once, 120),

@@ -10,6 +10,9 @@
 
 enum { LEASE_MS = 2000, MAX_LEASE_MS = 3000 };
 #define STRICT "strict=yes&max_lease_ms=3000"
+/* Longer than a failover takes: the session lives on at the new server. */
+enum { PAIR_LEASE_MS = 7000, PAIR_MAX_MS = 8000 };
+#define PAIR_STRICT "strict=yes&max_lease_ms=8000"
 
 static void only_postgres(void)
 {
@@ -101,10 +104,10 @@ static void without_strict(void)
 
     only_postgres();
     two = pair_begin("");
-    s = open_at(two.url, LEASE_MS);
+    s = open_at(two.url, PAIR_LEASE_MS);
     hold = take_unseen(&two, s);
     fail_over(&two);
-    rival = open_at(two.url, LEASE_MS);
+    rival = open_at(two.url, PAIR_LEASE_MS);
     theirs = take(rival, "k");
     /* Two holders, for the rest of the first one's lease or until it looks:
      * what the page says of a failover without strict. */
@@ -129,17 +132,17 @@ static void with_strict(void)
     long long began;
 
     only_postgres();
-    two = pair_begin(STRICT);
-    s = open_at(two.url, LEASE_MS);
+    two = pair_begin(PAIR_STRICT);
+    s = open_at(two.url, PAIR_LEASE_MS);
     hold = take_unseen(&two, s);
     token = hf_hold_token(hold);
     EXPECT(token > 0);
     fail_over(&two);
-    rival = open_at(two.url, LEASE_MS);
+    rival = open_at(two.url, PAIR_LEASE_MS);
     began = test_now_ms();
     EXPECT_CODE(hf_try_lock(rival, "k", NULL, &none, &err), HF_EQUARANTINE);
     theirs = take(rival, "k");
-    EXPECT(test_now_ms() - began > MAX_LEASE_MS - 500);
+    EXPECT(test_now_ms() - began > PAIR_MAX_MS - 500);
     EXPECT_EQ(hf_hold_state(hold), HF_LOST);
     EXPECT(hf_hold_check(hold, NULL) != 0);
     EXPECT_CODE(hf_hold_check(theirs, NULL), 0);
@@ -161,14 +164,14 @@ static void hidden_by_a_pooler(void)
     hf_hold *hold, *theirs;
 
     only_postgres();
-    two = pair_begin(STRICT);
+    two = pair_begin(PAIR_STRICT);
     opt.behind = &(sql_server){.port = two.r->port};
     pooler = sql_server_start(ON_PGBOUNCER, &opt);
-    write_url(url, pooler->port, STRICT);
-    s = open_at(url, LEASE_MS);
+    write_url(url, pooler->port, PAIR_STRICT);
+    s = open_at(url, PAIR_LEASE_MS);
     hold = take_unseen(&two, s);
     fail_over(&two);
-    rival = open_at(url, LEASE_MS);
+    rival = open_at(url, PAIR_LEASE_MS);
     theirs = take(rival, "k");
     EXPECT(hf_hold_state(hold) == HF_LOST);
     EXPECT_CODE(hf_hold_check(theirs, NULL), 0);
@@ -235,6 +238,7 @@ static void leases_are_bounded(void)
     hf_id sid = {{1}};
 
     EXPECT_OK(try_party(&p, w.direct, &err), err);
+    EXPECT(p != NULL);
     EXPECT_CODE(party_attach_as(p, &sid, MAX_LEASE_MS + 1000), HF_EINVAL);
     party_attach(p, LEASE_MS);
     EXPECT_CODE(party_renew(p, MAX_LEASE_MS + 1000), HF_EINVAL);
@@ -250,8 +254,8 @@ static void leases_are_bounded(void)
     expect_clean(&w);
 }
 
-/* Tables that were made just now may stand on a server that has forgotten
- * older ones: nobody is granted at once there, and numbers do not begin anew. */
+/* Tables that were made just now may stand on a server that has forgotten older
+ * ones: nobody is granted at once there, and numbers do not begin anew. */
 static void tables_are_gone(void)
 {
     world w = world_begin(NULL, STRICT);

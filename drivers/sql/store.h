@@ -70,7 +70,8 @@ struct hf_store {
         hf_nsec refused_until; /* back-off after a failed connect */
         unsigned failures;
         hf_error why;
-        bool was_lost; /* a connection broke: doubt when one stands again */
+        bool was_lost;   /* a connection broke: doubt when one stands again */
+        hf_nsec suspect; /* one broke then: look at those used before */
     } pool;
 };
 

@@ -253,7 +253,9 @@ static void value_limit(void)
 static void note_finding(hf_level level, const char *name, const char *text,
                          void *user)
 {
-    EXPECT(level == HF_FINE || level == HF_WARN);
+    /* A database of the tests does not flush its disk, and that is found. */
+    EXPECT(level == HF_FINE || level == HF_WARN ||
+           (store_is_database() && strcmp(name, "durability") == 0));
     EXPECT(name != NULL && name[0] != '\0' && strpbrk(name, " \t\n") == NULL);
     EXPECT(text != NULL && text[0] != '\0' && strchr(text, '\n') == NULL);
     ++*(int *)user;

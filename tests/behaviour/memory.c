@@ -83,7 +83,11 @@ static void use_all(hf_session *s)
 
 static void a_million_keys(void)
 {
-    int keys = store_is_shared() ? 200000 : 1000000, warm = 20000;
+    /* A database makes a row for each. */
+    int keys = store_is_database() ? 30000
+               : store_is_shared() ? 200000
+                                   : 1000000;
+    int warm = store_is_database() ? 5000 : 20000;
 
     hf_set_alloc(count_realloc, NULL);
     hf_session *s = open_store();

@@ -101,6 +101,11 @@ bool store_has(uint32_t caps)
     return (atomic_load(&last_caps) & caps) == caps;
 }
 
+bool store_is_database(void)
+{
+    return store_is_remote() && strncmp(test_target(), "redis", 5) != 0;
+}
+
 bool store_is_anothers(void)
 {
     static const char *const layouts[] = {"-simple",  "-spring",   "-redisson",

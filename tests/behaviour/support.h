@@ -65,6 +65,8 @@ void faults_set(const char *words);
 bool store_is_shared(void);
 /* Is it reached through connections? */
 bool store_is_remote(void);
+/* By SQL, over connections? */
+bool store_is_database(void);
 /* Is it the layout of another library, which promises less? */
 bool store_is_anothers(void);
 /* Is a process that dies noticed at once, or when its lease ends? */

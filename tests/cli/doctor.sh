@@ -2,7 +2,12 @@
 . "$(dirname "$0")/common"
 "$hf" doctor >found 2>err.txt
 status=$?
-[ "$status" -le 1 ] || fail "status $status: $(cat found err.txt)"
+# A database of the tests does not flush its disk, and that is found.
+if [ "$status" -gt 1 ] && [ "$(grep '^FAIL' found | grep -cv durability)" -gt 0 ]
+then
+    fail "status $status: $(cat found err.txt)"
+fi
+[ "$status" -le 2 ] || fail "status $status: $(cat found err.txt)"
 grep -Eqv '^(ok  |warn|FAIL)  ' found && fail "an odd line: $(cat found)"
 grep -q '^ok' found || fail "nothing is ok: $(cat found)"
 exits "$status" "$hf" doctor --json

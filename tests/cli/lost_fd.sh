@@ -6,7 +6,8 @@ exits 76 "$hf" run --at-most 1 k -- bash -c \
 same "the command's word" "$(cat told)" told
 # It ends with the wrapper too, for one that left the group.
 start "$hf" run k -- bash -c \
-    'setsid bash -c "read -u \$HOLDFAST_LOST_FD; echo x >orphan" & echo x >ready; sleep 60'
+    'setsid bash -c "echo x >ready; read -u \$HOLDFAST_LOST_FD; echo x >orphan" &
+     sleep 60'
 wrapper=$!
 appears ready
 kill -9 "$wrapper"

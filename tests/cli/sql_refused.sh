@@ -28,7 +28,6 @@ refused 78 "$scheme://$super@$at/nowhere" database
 refused 78 "$trusted?colour=red" colour
 refused 78 "$trusted?format=other" format
 refused 78 "$trusted?prefix=a%22b" prefix
-refused 78 "$trusted?prefix=" prefix
 refused 78 "$trusted?schema=x;y" schema
 refused 78 "$trusted?connections=0" connections
 refused 78 "$trusted?create=perhaps" create

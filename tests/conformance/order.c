@@ -21,12 +21,13 @@ typedef struct history { /* one queue as it should be */
     member *members[MEMBERS_MAX]; /* in order of joining */
     oracle_entry queue[MEMBERS_MAX];
     size_t count;
-    uint64_t top; /* the largest token that was granted */
+    uint64_t top;    /* the largest token that was granted */
+    hf_nsec renewed; /* when the sessions were extended last */
 } history;
 
 static void open_history(history *h, const char *key)
 {
-    *h = (history){.key = key};
+    *h = (history){.key = key, .renewed = hfd_now()};
     for (int i = 0; i < PARTIES; i++)
         h->parties[i] = party_open(LONG_MS);
 }
@@ -35,6 +36,18 @@ static void close_history(history *h)
 {
     for (int i = 0; i < PARTIES; i++)
         party_close(h->parties[i]);
+}
+
+/* Thousands of queues take longer than a lease where a step is a commit. */
+static void keep_alive(history *h)
+{
+    hf_nsec now = hfd_now();
+
+    if (now - h->renewed < HF_MS(LONG_MS / 3))
+        return;
+    h->renewed = now;
+    for (int i = 0; i < PARTIES; i++)
+        EXPECT_CODE(party_renew(h->parties[i], LONG_MS), 0);
 }
 
 /* Every member's verdict is the oracle's.  Those granted in one step have
@@ -52,6 +65,7 @@ static void compare_all(history *h)
         if (n > 0)
             EXPECT_CODE(recheck_many(h->parties[i], places, n), 0);
     }
+    keep_alive(h);
     for (size_t k = 0; k < h->count; k++) {
         member *m = h->members[k];
         bool granted = oracle_granted(h->queue, k);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -109,6 +110,7 @@ static void run_case(const test_case *test, int output)
     int before;
 
     setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* not left behind when all is ended */
     dup2(output, 1);
     dup2(output, 2);
     close(output);

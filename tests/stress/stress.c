@@ -20,15 +20,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "judge.h"
 
 enum { PROCESSES = 10, KEYS = 3, LIVES_MAX = 2000, LEASE_MS = 2000 };
-/* One dies after so long, or after such a part of the sections. */
-enum { KILL_EVERY_MS = 1500, KILLS_LEAST = 6, MINUTES_MAX = 40 };
+/* One dies after so many sections, or after such a part of them: whoever it
+ * left behind in a queue waits for its lease. */
+enum { KILL_EVERY = 1000, KILLS_LEAST = 6, MINUTES_MAX = 40 };
 
 enum { EMPTY, INSIDE, GIVEN, LOST }; /* how far a record is */
 typedef struct record {              /* one hold, written by its holder */
@@ -151,6 +152,8 @@ static worker new_worker(hf_session *s, int life, int number)
 static int live(void *arg)
 {
     int life = *(int *)arg;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     hf_session *s = open_leased(LEASE_MS);
     worker one = new_worker(s, life, 0), two = new_worker(s, life, 1);
     pthread_t second;
@@ -210,22 +213,20 @@ static void make_arena(size_t sections)
 static void run_arena(size_t sections, int cheat)
 {
     int64_t end = now_ms() + MINUTES_MAX * INT64_C(60000);
-    int64_t next_kill = now_ms() + KILL_EVERY_MS;
+    size_t step = sections / (KILLS_LEAST + 1), done;
     crew c = {.next = 0};
-    size_t done;
     unsigned kills = 0;
 
+    if (step > KILL_EVERY)
+        step = KILL_EVERY;
     if (cheat >= 0)
         arena->cheats[cheat] = true;
     for (int i = 0; i < PROCESSES; i++)
         start_life(&c, i);
     while ((done = atomic_load(&arena->done)) < sections && now_ms() < end) {
         sleep_ms(2);
-        if (cheat < 0 && (now_ms() >= next_kill ||
-                          done * (KILLS_LEAST + 1) >= sections * (kills + 1))) {
+        if (cheat < 0 && done >= step * (kills + 1))
             kill_one(&c, kills++);
-            next_kill = now_ms() + KILL_EVERY_MS;
-        }
     }
     atomic_store(&arena->stop, true);
     for (int i = 0; i < PROCESSES; i++)
