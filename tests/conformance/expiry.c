@@ -70,7 +70,7 @@ static void newcomer_drops_the_dead(void)
     must_hold(a, &other);
     outlive_lease();
     must_hold(b, &two);
-    EXPECT(two.token > one.token);
+    EXPECT_RISES(b, two.token, one.token);
     EXPECT_CODE(try_join(b, &three), 0);
     EXPECT_EQ(three.verdict, HF_GRANTED);
     EXPECT_EQ(count_entries(b), 2);

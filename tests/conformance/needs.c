@@ -23,6 +23,7 @@ typedef struct need {
 
 static const need needs[] = {
     {"join_again_is_the_same_place", QUEUE},
+    {"try_again_is_the_same_place", LISTS},
     {"try_overtakes_nobody", QUEUE | HF_CAP_SHARED},
     {"numbers_rise_for_ever", HF_CAP_TOKEN | HF_CAP_SHARED},
     {"runs_are_disjoint", QUEUE | HF_CAP_TOKEN},
@@ -40,7 +41,7 @@ static const need needs[] = {
     {"newcomer_drops_the_dead", HF_CAP_SHARED},
     {"dead_waiter_is_passed_over", HF_CAP_SHARED},
     {"dead_grantee_is_passed_over", QUEUE},
-    {"dead_reader_among_others", HF_CAP_SHARED},
+    {"dead_reader_among_others", QUEUE | HF_CAP_SHARED},
     {"dead_permit_frees_its_place", HF_CAP_PERMIT},
     {"push_tells_the_next", HF_CAP_PUSH},
     {"push_tells_exactly_those", HF_CAP_PUSH | HF_CAP_SHARED},
@@ -68,6 +69,7 @@ static const need needs[] = {
     {"callback_ends_the_listing", HF_CAP_SHARED},
     {"list_of_many", HF_CAP_SHARED},
     {"join_without_a_session", SESSIONS},
+    {"confirm_of_what_is_gone", FIXED},
     {"recheck_of_a_mixture", HF_CAP_SHARED},
     {"look_alikes", NAMES | LISTS},
     {"every_byte", NAMES | LISTS},

@@ -145,7 +145,8 @@ const target targets[] = {
      {.lease_min_ms = 1000,
       .break_at_once = true,
       .lists_less = true,
-      .text_names = true}},
+      .text_names = true,
+      .few_holds = true}},
     {"mariadb-spring",
      mariadb_spring_url,
      {.lease_min_ms = 1000, .break_at_once = true, .lists_less = true}},
@@ -160,6 +161,7 @@ const target targets[] = {
      {.lease_min_ms = 1000,
       .break_at_once = true,
       .lists_less = true,
-      .text_names = true}},
+      .text_names = true,
+      .few_holds = true}},
 };
 const size_t target_count = sizeof targets / sizeof *targets;

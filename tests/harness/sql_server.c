@@ -9,6 +9,7 @@
  * gets the signal. */
 #include "harness/sql_server.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -75,10 +76,38 @@ void sql_server_terminate(sql_server *s)
     end_first(s, s->kind == ON_POSTGRES ? SIGINT : SIGTERM);
 }
 
+/* Does every thread of it stand still?  One that has just gone does, too. */
+static bool stands_still(pid_t pid)
+{
+    char path[300], line[400];
+    struct dirent *entry;
+    bool still = true;
+    DIR *tasks;
+
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    tasks = opendir(path);
+    while (tasks && (entry = readdir(tasks)) != NULL) {
+        FILE *f;
+
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", pid,
+                 entry->d_name);
+        f = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
+        if (f && fgets(line, sizeof line, f) && strrchr(line, ')'))
+            still = still && strchr("TtZX", strrchr(line, ')')[2]) != NULL;
+        if (f)
+            fclose(f);
+    }
+    if (tasks)
+        closedir(tasks);
+    return still;
+}
+
 void sql_server_pause(sql_server *s)
 {
     EXPECT(kill(s->pid, SIGSTOP) == 0);
     signal_children(s->pid, SIGSTOP);
+    /* The signal is there at once; a thread that runs meets it later. */
+    EXPECT(WAIT_FOR(stands_still(s->pid), 5000));
 }
 
 void sql_server_continue(sql_server *s)
