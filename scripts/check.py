@@ -5,8 +5,7 @@ A *job* is one command that ends with `N passed, N failed, N skipped`; check
 knows nothing else about it.  Jobs come from three places: the checks of the
 sources below, the builds (gcc, clang, and gcc with each sanitizer), and the
 tests that each build's tests.txt lists (cmake/tests.cmake).  A few jobs run
-side by side, one more than there are cores, since most of them sleep most of
-the time; builds and jobs marked serial run alone.
+side by side, two a core, since most of them sleep most of the time; builds and jobs marked serial run alone.
 
 A command without that last line, that dies, or that exceeds its limit counts
 as one failed test.  On the build server (CI=true) a skipped test counts as a
@@ -33,7 +32,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build")
 LOGS = os.path.join(BUILD, "check")
 CI = os.environ.get("CI", "") not in ("", "0", "false")
-JOBS = (os.cpu_count() or 1) + 1
+JOBS = 2 * (os.cpu_count() or 1)
 LIMIT = 300  # seconds for a test that names none
 TALLY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
 EXCUSED = re.compile(r"^skip [^:]*: (needs|this store) ")

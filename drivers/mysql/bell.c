@@ -6,6 +6,11 @@
  * with one connection for any number of waiters, and no privilege beyond the
  * same account.
  *
+ * It sleeps in GET_LOCK, for a name that a second connection of ours (the post)
+ * holds: not in SLEEP, since all sleepers of a server share one mutex there,
+ * and MariaDB's KILL of one of several can take seconds to get it.  Whoever
+ * gets the lock knows that the post is gone, and says so by an error.
+ *
  * A ring that comes while the connection is not asleep is lost.  So the
  * statement first answers a row, which the server sends at once, and then
  * sleeps: when that row has come, rings are heard.  The store is told to look
@@ -25,10 +30,12 @@
 
 #include "my.h"
 
-/* A server looks every few seconds whether the client of a sleep is there. */
 static const char two_parts[] =
-    "BEGIN NOT ATOMIC SELECT 1; DO /* holdfast */ SLEEP(30); END";
+    "BEGIN NOT ATOMIC SELECT 1; IF GET_LOCK('holdfast-bell-%lu', 30) = 1 THEN "
+    "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the post is gone'; END IF; "
+    "END";
 static const char one_part[] = "DO /* holdfast */ SLEEP(30)";
+static const char take_post[] = "SELECT GET_LOCK('holdfast-bell-%lu', 0)";
 
 enum { INTERRUPTED = 1317 };
 
@@ -137,10 +144,14 @@ static heard read_on(my_bell *bell, int came)
 static bool send_sleep(my_bell *bell)
 {
     my_conn *c = bell->conn;
-    const char *text = c->mariadb ? two_parts : one_part;
+    char text[200];
     my_quiet quiet;
     int failed = 1;
 
+    if (c->mariadb)
+        snprintf(text, sizeof text, two_parts, mysql_thread_id(c->my));
+    else
+        memcpy(text, one_part, sizeof one_part);
     bell->state = MY_HEAD;
     bell->waits = 0;
     c->late = false;
@@ -157,6 +168,11 @@ static bool send_sleep(my_bell *bell)
  * up, it unwinds. */
 static void end_conn(my_bell *bell, my_conn *c)
 {
+    my_conn *post = bell->post;
+
+    bell->post = NULL;
+    if (post)
+        my_disconnect(&post->base, true);
     if (!c)
         return;
     bell->conn = c;
@@ -195,6 +211,8 @@ void my_bell_abandon(my_port *port)
 {
     if (port->bell.conn)
         my_abandon(&port->bell.conn->base);
+    if (port->bell.post)
+        my_abandon(&port->bell.post->base);
     close(port->bell.epoll_fd);
 }
 
@@ -225,6 +243,28 @@ static int fall_asleep(my_bell *bell, my_conn *c, hf_nsec deadline,
     return 0;
 }
 
+/* The connection that holds the name for which the bell sleeps. */
+static int open_post(my_port *port, unsigned long number, hf_nsec deadline,
+                     my_bell *fresh, hf_error *err)
+{
+    sql_rows rows = {0};
+    sql_conn *conn = NULL;
+    char text[80];
+    int code = my_connect(&port->base, deadline, &conn, err);
+
+    if (code)
+        return code;
+    fresh->post = (my_conn *)conn;
+    snprintf(text, sizeof text, take_post, number);
+    if (my_say(conn, text, deadline, &rows, err) != SQL_DONE)
+        code = err->code;
+    else if (sql_number(&rows, 0, 0, 0) != 1)
+        code = hfd_error(err, HF_EUNAVAIL, "mysql", 0,
+                         "the name of the bell is held by another");
+    sql_rows_done(&rows);
+    return code;
+}
+
 static int open_bell(my_port *port, hf_nsec deadline, my_bell *fresh,
                      hf_error *err)
 {
@@ -244,6 +284,8 @@ static int open_bell(my_port *port, hf_nsec deadline, my_bell *fresh,
         code = my_server_start(c, deadline, err);
     snprintf(fresh->address, SQL_BELL_MAX, "%lu@%lld", mysql_thread_id(c->my),
              (long long)c->start);
+    if (code == 0 && c->mariadb)
+        code = open_post(port, mysql_thread_id(c->my), deadline, fresh, err);
     if (code == 0)
         code = fall_asleep(fresh, c, deadline, err);
     fresh->conn = c;
@@ -288,6 +330,7 @@ static int make_bell(my_port *port, hf_nsec deadline, hf_error *err)
     bell->failures = 0;
     pthread_mutex_lock(&bell->mu);
     bell->conn = fresh.conn;
+    bell->post = fresh.post;
     bell->state = fresh.state;
     bell->waits = fresh.waits;
     memcpy(bell->address, fresh.address, sizeof fresh.address);

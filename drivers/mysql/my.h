@@ -36,6 +36,7 @@ typedef struct my_bell {
     pthread_mutex_t mu;      /* what follows; never held over a wait */
     int epoll_fd;            /* for the life of the port */
     my_conn *conn;           /* NULL: deaf */
+    my_conn *post;           /* holds what it sleeps for */
     my_sleep state;          /* which part of its answer is read next */
     int waits;               /* and that is half read: what for */
     MYSQL_RES *rows;         /* being read */

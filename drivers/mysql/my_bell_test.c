@@ -88,7 +88,7 @@ static void end(world *w)
 static long long sleepers(world *w)
 {
     return sql_server_number(w->s, "SELECT COUNT(*) FROM information_schema."
-                                   "PROCESSLIST WHERE STATE = 'User sleep'");
+                                   "PROCESSLIST WHERE STATE = 'User lock'");
 }
 
 /* A ring is told twice: at the end of a sleep, and when the next one has
@@ -232,6 +232,22 @@ static void on_log(hf_log_level level, const char *text, void *user)
         warned++;
 }
 
+/* Without the post the bell would get the lock, and no ring could end that. */
+static void the_post_is_killed(void)
+{
+    world w;
+
+    begin(&w);
+    AWAIT(sleepers(&w) == 1);
+    sql_server_ask(w.s, "KILL %lu",
+                   mysql_thread_id(((my_port *)w.port)->bell.post->my));
+    AWAIT(readable(w.port));
+    AWAIT((w.port->class->dispatch(w.port), w.e.deaf == 1));
+    listen_at(w.port, w.bell);
+    AWAIT(sleepers(&w) == 1);
+    end(&w);
+}
+
 static void another_account(void)
 {
     world w;
@@ -255,8 +271,9 @@ static void another_account(void)
 }
 
 static const test_case cases[] = {
-    TEST(a_ring_is_heard), TEST(nobody_is_hurt), TEST(the_listener_is_killed),
-    TEST(the_server_restarts), TEST(another_account)};
+    TEST(a_ring_is_heard),        TEST(nobody_is_hurt),
+    TEST(the_listener_is_killed), TEST(the_server_restarts),
+    TEST(the_post_is_killed),     TEST(another_account)};
 
 int main(int argc, char **argv)
 {

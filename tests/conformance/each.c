@@ -108,15 +108,15 @@ static void each_of_many(void)
         must_hold(a, &places[i]);
         all[i] = &places[i];
     }
-    must_leave(a, &places[LOST]);
+    must_leave(a, &places[lost]);
     op.ttl = HF_MS(LONG_MS);
     op.places = all;
-    op.place_count = N;
+    op.place_count = (size_t)n;
     run_op(a, &op);
     EXPECT_CODE(op.error.code, 0);
-    for (int i = 0; i < N; i++)
-        EXPECT_EQ(places[i].verdict, i == LOST ? HF_GONE : HF_GRANTED);
-    EXPECT_EQ(count_entries(a), N - 1);
+    for (int i = 0; i < n; i++)
+        EXPECT_EQ(places[i].verdict, i == lost ? HF_GONE : HF_GRANTED);
+    EXPECT_EQ(count_entries(a), n - 1);
     party_detach(a); /* which frees all that this store took */
     EXPECT_EQ(count_entries(a), 0);
     party_drop(a);

@@ -12,6 +12,9 @@
 /* Any bytes make a name; a listing shows what others hold, by its name. */
 #define NAMES (UINT32_C(1) << 30)
 #define LISTS (UINT32_C(1) << 29)
+/* A lease is over when its time has passed, not when somebody has watched it
+ * stand still for so long. */
+#define CLOCKED (UINT32_C(1) << 28)
 #define FIXED HF_CAP_FIXED_LEASE
 #define EACH HF_CAP_EACH
 #define QUEUE HF_CAP_FIFO
@@ -37,8 +40,8 @@ static const need needs[] = {
     {"detach_leaves_everything", SESSIONS},
     {"remaining_counts_down", SESSIONS},
     {"renew_of_a_stranger_creates_nothing", SESSIONS},
-    {"expired_is_final", SESSIONS},
-    {"newcomer_drops_the_dead", HF_CAP_SHARED},
+    {"expired_is_final", SESSIONS | CLOCKED},
+    {"newcomer_drops_the_dead", HF_CAP_SHARED | CLOCKED},
     {"dead_waiter_is_passed_over", HF_CAP_SHARED},
     {"dead_grantee_is_passed_over", QUEUE},
     {"dead_reader_among_others", QUEUE | HF_CAP_SHARED},
@@ -52,7 +55,7 @@ static const need needs[] = {
     {"publish_on_what_is_gone", HF_CAP_VALUE},
     {"fixed_lease_outlives_its_session", FIXED},
     {"fixed_lease_is_not_renewed", FIXED},
-    {"join_again_does_not_lengthen", FIXED},
+    {"join_again_does_not_lengthen", FIXED | CLOCKED},
     {"confirm_starts_and_lengthens", FIXED},
     {"unconfirmed_dies_with_its_session", FIXED},
     {"fixed_is_left_by_the_next_session", FIXED},
@@ -105,6 +108,7 @@ static const struct {
     {HF_CAP_PUSH, "this store does not push"},
     {FIXED, "this store has no fixed leases"},
     {NAMES, "this store takes short texts as names, not any bytes"},
+    {CLOCKED, "this store watches leases instead of asking the clock"},
     {LISTS, "this store does not show the names of what others hold"},
 };
 
@@ -116,6 +120,8 @@ void skip_if_unfit(uint32_t caps)
         caps |= SESSIONS;
     if (!the_target->quirks.text_names)
         caps |= NAMES;
+    if (!the_target->quirks.observes)
+        caps |= CLOCKED;
     if (!the_target->quirks.lists_less)
         caps |= LISTS;
     for (size_t i = 0; i < NEED_COUNT; i++) {

@@ -26,6 +26,7 @@ typedef struct quirks {
     bool break_at_once; /* evict without `now` removes at once, too */
     bool text_names;    /* a name is a short text in UTF-8, not any bytes */
     bool lists_less; /* what others hold is listed by a hash, or not at all */
+    bool observes;   /* a lease is over for whoever watched it stand still */
     bool few_holds;  /* each takes a connection of the server */
     /* A waiter is passed over until its store listens, which takes a moment:
      * each party waits for something before the test begins. */
