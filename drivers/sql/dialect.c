@@ -254,8 +254,8 @@ static void put_call(work *w, span name, const span *args, size_t n)
     const sql_dialect *d = w->dialect;
     const struct {
         const char *word, *pattern;
-    } words[] = {{"key", d->key_in}, {"hex", d->key_out}, {"pos", d->pos},
-                 {"head", d->head},  {"len", d->len},     {"text", d->text},
+    } words[] = {{"key", d->key_in},  {"hex", d->key_out}, {"pos", d->pos},
+                 {"head", d->head},   {"len", d->len},     {"text", d->text},
                  {"int", d->integer}, {"from", d->from}};
 
     if (n == 0) {

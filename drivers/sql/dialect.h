@@ -56,8 +56,8 @@ typedef struct sql_dialect {
     /* UPDATE ... RETURNING, or overrides that do the same; else that part is
      * left out of the templates, and the store asks again after it. */
     bool returning;
-    const char *now;    /* an expression; NULL: clock=observer only */
-    const char *epoch;  /* NULL: strict=yes is refused */
+    const char *now;   /* an expression; NULL: clock=observer only */
+    const char *epoch; /* NULL: strict=yes is refused */
     /* The larger of % and a clock that stands still within a statement. */
     const char *from;
     const char *key_in; /* "decode(%, 'hex')": % is the argument */

@@ -277,8 +277,9 @@ static bool run_any(sql_use *use, const sql_text *text, const char *said,
     use->once = false;
     for (unsigned round = 0; use->conn; round++) {
         use->end = run_once(use, text, said, params);
-        if (use->end == SQL_BROKEN && !use->wrote && !use->lent && again) {
-            /* Nothing was done: the next connection may be a good one. */
+        if (use->end == SQL_BROKEN && !use->lent && again) {
+            /* This statement was not done, those before it stand by
+             * themselves: the next connection may be a good one. */
             again = false;
             if (borrow_conn(use) != 0)
                 return false;

@@ -259,8 +259,11 @@ int sql_store_open(hf_store **ret, sql_port *port,
                    const hf_host *host, uint32_t *ret_caps, hf_error *err)
 {
     hf_store *store = hfd_alloc(sizeof *store);
+    hf_error unread;
     int code;
 
+    if (!err)
+        err = &unread;
     if (!store) {
         code =
             hfd_error(err, HF_ENOMEM, port->class->driver, 0, "out of memory");

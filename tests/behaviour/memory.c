@@ -96,8 +96,12 @@ static void a_million_keys(void)
     long bytes = atomic_load(&live_bytes), blocks = atomic_load(&live_blocks);
     int64_t resident = resident_kb();
     take_keys(s, warm, keys);
-    EXPECT(atomic_load(&live_bytes) <= bytes + 4096);
-    EXPECT(atomic_load(&live_blocks) <= blocks + 16);
+    /* A byte a key would be seen; a connection that the first renewal opens,
+     * with its statements, is not one. */
+    EXPECT(atomic_load(&live_bytes) <=
+           bytes + (store_is_database() ? 24 * 1024 : 4096));
+    EXPECT(atomic_load(&live_blocks) <=
+           blocks + (store_is_database() ? 200 : 16));
     EXPECT(resident_kb() <= resident + 2048);
     await_empty(s);
     hf_close(s);
