@@ -80,7 +80,7 @@ static void step_of_a_trusted_clock(void)
 static void silence_is_death(void)
 {
     world w = world_begin(NULL, "clock=observer");
-    party *p = party_open(w.direct, TTL_MS), *q = party_open(w.direct, LONG_MS);
+    party *p = party_open(w.direct, TTL_MS), *q;
     hf_place held = make_place("k", HF_EXCLUSIVE);
     hf_place place = make_place("k", HF_EXCLUSIVE);
     long long began;
@@ -88,6 +88,7 @@ static void silence_is_death(void)
     must_hold(p, &held);
     test_sleep_ms(2 * TTL_MS); /* nobody looked: nobody knows */
     began = test_now_ms();
+    q = party_open(w.direct, LONG_MS);
     must_wait(q, &place);
     EXPECT(place.look_in > 0 && place.look_in < HF_MS(2 * TTL_MS));
     while (place.verdict != HF_GRANTED) {

@@ -26,7 +26,8 @@ static void each_join_again(void)
     EXPECT(one.remaining > 0 && one.remaining <= HF_MS(LONG_MS));
     must_hold(a, &again);
     EXPECT_EQ(again.token, one.token);
-    EXPECT(again.remaining > 0 && again.remaining <= one.remaining);
+    /* Some keep whole milliseconds. */
+    EXPECT(again.remaining > 0 && again.remaining <= one.remaining + HF_MS(1));
     must_wait(b, &two);
     must_wait(b, &two_again);
     EXPECT_EQ(count_entries(a), 1);

@@ -72,8 +72,9 @@ static void check_shown(const hf_url *url)
     PROMISE(strcmp(hf__url_shown(url), hf__url_shown(shown)) == 0);
     PROMISE(strcmp(hfd_url_scheme(url), hfd_url_scheme(shown)) == 0);
     PROMISE(strcmp(hfd_url_user(url), hfd_url_user(shown)) == 0);
-    /* What looks like a second URL inside the path is hidden to be safe. */
-    if (!strstr(hfd_url_path(url), "://"))
+    /* What looks like a second URL inside the path, or like a connection
+     * string, is hidden to be safe. */
+    if (!strstr(hfd_url_path(url), "://") && !strchr(hfd_url_path(url), '='))
         PROMISE(strcmp(hfd_url_path(url), hfd_url_path(shown)) == 0);
     PROMISE(hfd_url_host_count(url) == hfd_url_host_count(shown));
     for (size_t i = 0; i <= hfd_url_host_count(url); i++) {
