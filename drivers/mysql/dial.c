@@ -35,6 +35,22 @@ enum { STACK_SIZE = 256 * 1024, SETUP_MAX = 400 };
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 static int library_failed;
 
+/* The library makes each TLS context under a lock of its own, for milliseconds.
+ * A child that is forked meanwhile would find it taken for ever, and could not
+ * open a session of its own: so a fork waits for that, and for the network only
+ * while a name is resolved. */
+static pthread_mutex_t fork_mu = PTHREAD_MUTEX_INITIALIZER;
+
+static void hold_forks(void)
+{
+    pthread_mutex_lock(&fork_mu);
+}
+
+static void let_fork(void)
+{
+    pthread_mutex_unlock(&fork_mu);
+}
+
 /* It sets SIGPIPE aside for the whole process, which is not its to do. */
 static void start_library(void)
 {
@@ -43,6 +59,8 @@ static void start_library(void)
     sigaction(SIGPIPE, NULL, &before);
     library_failed = mysql_library_init(0, NULL, NULL);
     sigaction(SIGPIPE, &before, NULL);
+    if (!library_failed)
+        library_failed = pthread_atfork(hold_forks, let_fork, let_fork);
 }
 
 int my_library(hf_error *err)
@@ -166,19 +184,38 @@ static int keep_from_exec(const my_conn *c, int status)
     return status;
 }
 
+static int begin_connect(my_conn *c, size_t host, MYSQL **ret)
+{
+    const my_port *port = (const my_port *)c->base.port;
+    int status;
+
+    hold_forks();
+    status = mysql_real_connect_start(
+        ret, c->my, port->socket ? NULL : port->hosts[host], port->user,
+        port->password, port->database, port->ports[host], port->socket,
+        CLIENT_FOUND_ROWS);
+    let_fork();
+    return status;
+}
+
+static int go_on_connecting(my_conn *c, int came, MYSQL **ret)
+{
+    int status;
+
+    hold_forks();
+    status = mysql_real_connect_cont(ret, c->my, came);
+    let_fork();
+    return status;
+}
+
 static int dial(const my_port *port, size_t host, my_conn *c, const char *where,
                 hf_nsec deadline, hf_error *err)
 {
     MYSQL *done = NULL;
 
     set_options(port, c->my);
-    MY_DRIVE(c, deadline,
-             keep_from_exec(
-                 c, mysql_real_connect_start(
-                        &done, c->my, port->socket ? NULL : port->hosts[host],
-                        port->user, port->password, port->database,
-                        port->ports[host], port->socket, CLIENT_FOUND_ROWS)),
-             keep_from_exec(c, mysql_real_connect_cont(&done, c->my, status)));
+    MY_DRIVE(c, deadline, keep_from_exec(c, begin_connect(c, host, &done)),
+             keep_from_exec(c, go_on_connecting(c, status, &done)));
     if (!done)
         return my_judge_dial(c, where, err);
     (void)keep_from_exec(c, 0);

@@ -59,9 +59,8 @@ static void unknown_options(void)
 /* A scheme without a driver: what to install. */
 static void missing_driver(void)
 {
-    expect_no_store("postgres://127.0.0.1", HF_EDRIVER, "holdfast-postgres");
-    expect_no_store("fault+postgres://127.0.0.1", HF_EDRIVER,
-                    "holdfast-postgres");
+    expect_no_store("etcd://127.0.0.1", HF_EDRIVER, "holdfast-etcd");
+    expect_no_store("fault+etcd://127.0.0.1", HF_EDRIVER, "holdfast-etcd");
     /* A name that is no known store's: as clear, whichever of the two. */
     static const char *const urls[] = {"nosuchstore:x", "fault+nosuchstore:x"};
     for (int i = 0; i < 2; i++) {
