@@ -267,15 +267,33 @@ static void *draw_tokens(void *arg)
     return NULL;
 }
 
+/* So many ask in this session, and wait. */
+static void await_asking(hf_session *s, uint64_t count)
+{
+    hf_stats stats = {0};
+
+    for (int i = 0; i < PATIENCE_MS && stats.waiters < count; i++) {
+        EXPECT_CODE(hf_session_stats(s, &stats), 0);
+        sleep_ms(1);
+    }
+    EXPECT(stats.waiters >= count);
+}
+
 static void tokens_rise_in_handovers(void)
 {
     hf_session *s[2] = {open_store(), open_store()};
     pthread_t threads[8];
     hf_stats stats;
     uint64_t handovers = 0;
+    /* Until all of them wait: on a fast store each would else be through
+     * before the next has begun. */
+    hf_hold *gate = take(s[0], "k");
 
     for (int i = 0; i < 8; i++)
         EXPECT(pthread_create(&threads[i], NULL, draw_tokens, s[i % 2]) == 0);
+    await_asking(s[0], 4);
+    await_asking(s[1], 4);
+    give(gate);
     for (int i = 0; i < 8; i++)
         EXPECT(pthread_join(threads[i], NULL) == 0);
     EXPECT_EQ(atomic_load(&grants), 8 * 200);
