@@ -3,7 +3,7 @@
  * A relay stands between the port and a real server and loses what the server
  * answers. */
 #include "my_test.h"
-#include "postgres/relay_test.h"
+#include "harness/relay.h"
 
 static sql_port *port_by(const relay *r, ears *e)
 {

@@ -7,7 +7,6 @@
  *
  * The one idea behind most of it: a lock is a committed row, so whatever lets a
  * committed row vanish lets a lock vanish. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -20,21 +19,7 @@ typedef struct judge {
     void *user;
 } judge;
 
-enum { FINDING_MAX = 400 };
-
-static void find(const judge *j, hf_level level, const char *name,
-                 const char *format, ...) __attribute__((format(printf, 4, 5)));
-static void find(const judge *j, hf_level level, const char *name,
-                 const char *format, ...)
-{
-    char text[FINDING_MAX];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    j->emit(level, name, text, j->user);
-}
+#define find(j, ...) hfd_finding((j)->emit, (j)->user, __VA_ARGS__)
 
 static bool is_on(const char *text)
 {

@@ -5,7 +5,6 @@
  * call ends in time, whether a race between two connections has one winner
  * (race.c), and the few settings that decide what a crash forgets.  A question
  * that is refused says nothing; only reads, but for the row of the race. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/vfs.h>
@@ -14,20 +13,7 @@
 
 static const hf_nsec race_time = HF_MS(2000);
 
-static void find(const hf_op *op, hf_level level, const char *name,
-                 const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-static void find(const hf_op *op, hf_level level, const char *name,
-                 const char *format, ...)
-{
-    char text[400];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    op->emit_finding(level, name, text, op->user);
-}
+#define find(op, ...) hfd_finding((op)->emit_finding, (op)->user, __VA_ARGS__)
 
 static void ask_info(SQLHDBC dbc, SQLUSMALLINT what, char *ret, size_t room)
 {

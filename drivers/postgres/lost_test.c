@@ -1,7 +1,7 @@
 /* lost_test.c - done, and nobody heard of it; not done, and somebody might
  * think so. */
 #include "pg_test.h"
-#include "relay_test.h"
+#include "harness/relay.h"
 
 static sql_port *port_by(relay *r, ears *e)
 {

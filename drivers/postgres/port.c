@@ -43,46 +43,26 @@ static const sql_port_class pg_class = {
 
 /* ---- The URL ------------------------------------------------------------ */
 
-/* Strings are copied one behind the other into one piece of memory; the first
- * walk (to NULL) only counts. */
-typedef struct copier {
-    char *to;
-    size_t len;
-} copier;
-
-static const char *copy_text(copier *c, const char *text)
-{
-    size_t len = text ? strlen(text) + 1 : 0;
-    char *at = c->to ? c->to + c->len : NULL;
-
-    if (len == 0)
-        return NULL;
-    if (at)
-        memcpy(at, text, len);
-    c->len += len;
-    return at;
-}
-
-static void copy_strings(pg_port *port, const hf_url *url, copier *c)
+static void copy_strings(pg_port *port, const hf_url *url, sql_strings *c)
 {
     const char *path = hfd_url_path(url), *socket = hfd_url_option(url, "host");
     size_t n = hfd_url_host_count(url);
 
-    port->user = copy_text(c, hfd_url_user(url));
-    port->password = copy_text(c, hfd_url_password(url));
-    port->database = copy_text(c, *path == '/' ? path + 1 : path);
-    port->ca_file = copy_text(c, hfd_url_option(url, "ca_file"));
-    port->cert_file = copy_text(c, hfd_url_option(url, "cert_file"));
-    port->key_file = copy_text(c, hfd_url_option(url, "key_file"));
+    port->user = sql_strings_put(c, hfd_url_user(url));
+    port->password = sql_strings_put(c, hfd_url_password(url));
+    port->database = sql_strings_put(c, *path == '/' ? path + 1 : path);
+    port->ca_file = sql_strings_put(c, hfd_url_option(url, "ca_file"));
+    port->cert_file = sql_strings_put(c, hfd_url_option(url, "cert_file"));
+    port->key_file = sql_strings_put(c, hfd_url_option(url, "key_file"));
     for (size_t i = 0; i < n; i++) {
         unsigned number = hfd_url_port(url, i);
 
-        port->hosts[i] = copy_text(c, hfd_url_host(url, i));
+        port->hosts[i] = sql_strings_put(c, hfd_url_host(url, i));
         snprintf(port->ports[i], sizeof port->ports[i], "%u",
                  number ? number : 5432U);
     }
     if (n == 0) {
-        port->hosts[n] = copy_text(c, socket ? socket : "127.0.0.1");
+        port->hosts[n] = sql_strings_put(c, socket ? socket : "127.0.0.1");
         snprintf(port->ports[n++], sizeof port->ports[0], "5432");
     }
     port->host_count = n;
@@ -91,7 +71,7 @@ static void copy_strings(pg_port *port, const hf_url *url, copier *c)
 static int read_strings(pg_port *port, const hf_url *url, hf_error *err)
 {
     const char *socket = hfd_url_option(url, "host");
-    copier count = {0}, copy = {0};
+    sql_strings count = {0}, copy = {0};
 
     if (hfd_url_host_count(url) > PG_HOSTS)
         return hfd_error(err, HF_EURL, "postgres", 0, "at most %d hosts",

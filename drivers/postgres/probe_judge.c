@@ -7,7 +7,6 @@
  *
  * What a failover forgets is judged by `strict`: there nothing is granted until
  * every forgotten lease has ended, so lost commits cost time, not exclusion. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,20 +20,7 @@ typedef struct judge {
     void *user;
 } judge;
 
-static void find(const judge *j, hf_level level, const char *name,
-                 const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-static void find(const judge *j, hf_level level, const char *name,
-                 const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    j->emit(level, name, text, j->user);
-}
+#define find(j, ...) hfd_finding((j)->emit, (j)->user, __VA_ARGS__)
 
 static void judge_server(const judge *j)
 {

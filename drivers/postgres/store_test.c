@@ -12,7 +12,7 @@
 #include "harness/expect.h"
 #include "harness/runner.h"
 #include "harness/sql_server.h"
-#include "relay_test.h"
+#include "harness/relay.h"
 
 enum { PATIENCE_MS = 15000 };
 

@@ -22,20 +22,7 @@ typedef struct judge {
     void *user;
 } judge;
 
-static void find(const judge *j, hf_level level, const char *name,
-                 const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-static void find(const judge *j, hf_level level, const char *name,
-                 const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    j->emit(level, name, text, j->user);
-}
+#define find(j, ...) hfd_finding((j)->emit, (j)->user, __VA_ARGS__)
 
 void redis_facts_init(redis_facts *facts)
 {

@@ -100,4 +100,15 @@ struct sql_conn {
     struct sql_conn *next;
 };
 
+/* ---- strings.c ---- */
+
+/* Strings are copied one behind the other into one piece of memory; the first
+ * walk (`to` is NULL) only counts. */
+typedef struct sql_strings {
+    char *to;
+    size_t len;
+} sql_strings;
+/* Where it stands; NULL for NULL, and in the first walk. */
+const char *sql_strings_put(sql_strings *strings, const char *text);
+
 #endif

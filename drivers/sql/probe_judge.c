@@ -6,7 +6,6 @@
  * something else happens too (a failover, a clock that is set, a waiter that
  * nobody wakes).  What concerns one kind of database alone, such as its flush
  * settings, is its port's. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,20 +22,7 @@ typedef struct judge {
     void *user;
 } judge;
 
-static void find(const judge *j, hf_level level, const char *name,
-                 const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-static void find(const judge *j, hf_level level, const char *name,
-                 const char *format, ...)
-{
-    char text[700];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    j->emit(level, name, text, j->user);
-}
+#define find(j, ...) hfd_finding((j)->emit, (j)->user, __VA_ARGS__)
 
 void sql_facts_init(sql_facts *facts)
 {

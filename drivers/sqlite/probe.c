@@ -9,20 +9,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-static void find(hf_op *op, hf_level level, const char *name,
-                 const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-static void find(hf_op *op, hf_level level, const char *name,
-                 const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    op->emit_finding(level, name, text, op->user);
-}
+#define find(op, ...) hfd_finding((op)->emit_finding, (op)->user, __VA_ARGS__)
 
 static void probe_disk(const hf_store *s, hf_op *op)
 {

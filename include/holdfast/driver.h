@@ -247,6 +247,11 @@ HF_API int hfd_error(hf_error *err, int code, const char *driver, int native,
 /* Finish op: sets outcome and error, calls done. */
 HF_API void hfd_finish(hf_op *op, hf_outcome outcome, int code);
 
+/* One finding of HF_OP_PROBE: its text is one sentence, with the cure. */
+HF_API void hfd_finding(hf_doctor_fn *emit, void *user, hf_level level,
+                        const char *name, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
 HF_API const char *hfd_url_scheme(const hf_url *url);
 HF_API const char *hfd_url_user(const hf_url *url); /* "": none */
 HF_API const char *hfd_url_password(const hf_url *url);

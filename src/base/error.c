@@ -148,3 +148,15 @@ void hfd_finish(hf_op *op, hf_outcome outcome, int code)
     op->error.code = code;
     op->done(op);
 }
+
+void hfd_finding(hf_doctor_fn *emit, void *user, hf_level level,
+                 const char *name, const char *format, ...)
+{
+    char text[700];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    emit(level, name, text, user);
+}

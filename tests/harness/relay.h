@@ -1,7 +1,7 @@
-/* relay_test.h - a relay between a client and a server that loses what the
+/* relay.h - a relay between a client and a server that loses what the
  * server answers.  What the bytes mean is none of its business. */
-#ifndef HF_DRIVERS_POSTGRES_RELAY_TEST_H
-#define HF_DRIVERS_POSTGRES_RELAY_TEST_H
+#ifndef HF_TEST_RELAY_H
+#define HF_TEST_RELAY_H
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
