@@ -304,7 +304,7 @@ static void behind_a_pooler(void)
     uint64_t token;
 
     if (!on_postgres())
-        skip_test("PgBouncer is PostgreSQL's");
+        skip_test("this store has no PgBouncer");
     w = world_begin(NULL, "");
     opt.behind = w.s;
     pooler = sql_server_start(ON_PGBOUNCER, &opt);

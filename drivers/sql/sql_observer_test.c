@@ -179,7 +179,7 @@ static void step_is_noticed(void)
     hf_hold *hold = NULL;
 
     if (!on_postgres())
-        skip_test("this server has no clock that a test can move");
+        skip_test("this store has no clock that a test can move");
     w = world_begin(NULL, "");
     EXPECT_STR(sql_server_ask(
                    w.s,

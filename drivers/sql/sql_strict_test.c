@@ -17,7 +17,7 @@ enum { PAIR_LEASE_MS = 7000, PAIR_MAX_MS = 8000 };
 static void only_postgres(void)
 {
     if (!on_postgres())
-        skip_test("a standby of PostgreSQL");
+        skip_test("this store has no standby in the tests");
 }
 
 /* The quarantine of a store's first use is over. */

@@ -209,7 +209,7 @@ static void become_nobody(void)
         return;
     EXPECT(chmod(test_folder(), 0755) == 0);
     if (setgid(65534) != 0 || setuid(65534) != 0)
-        skip_test("cannot give up root's rights");
+        skip_test("needs to give up root's rights");
 }
 
 static void no_rights(void)
@@ -390,7 +390,7 @@ static void mount_small(const char *folder)
     if (unshare(CLONE_NEWNS) != 0 ||
         mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("small", folder, "tmpfs", 0, "size=1m") != 0)
-        skip_test("no right to mount a small file system");
+        skip_test("needs the right to mount a small file system");
 }
 
 static void fill_disk(const char *path)

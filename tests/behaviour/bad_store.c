@@ -179,11 +179,11 @@ static void mount_small(void)
         skip_test("needs root to mount a small file system");
     if (unshare(CLONE_NEWNS) != 0 ||
         mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
-        skip_test("may not make a mount namespace here");
+        skip_test("needs a mount namespace");
     url_of("small");
     EXPECT(mkdir(path, 0700) == 0);
     if (mount("none", path, "tmpfs", 0, "size=2m") != 0)
-        skip_test("may not mount a small file system here");
+        skip_test("needs the right to mount a small file system");
 }
 
 static void fill_disk(const char *file)
