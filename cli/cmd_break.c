@@ -7,7 +7,7 @@
 
 #include "simple.h"
 
-static int print_broken(const struct simple *w, uint32_t broken)
+static int print_broken(const struct simple *w, uint32_t caps, uint32_t broken)
 {
     struct text out = {0};
     if (w->common.json) {
@@ -29,10 +29,13 @@ static int print_broken(const struct simple *w, uint32_t broken)
                         broken == 1 ? "" : "s");
         text_name(&out, w->word, strlen(w->word));
         if (broken > 0)
-            text_put(&out, w->now ? "; it is passed on now, and only the token "
-                                    "stops its former holder"
-                                  : "; it is passed on when its holder has "
-                                    "left, a lease later at the latest");
+            text_put(&out, !w->now ? "; it is passed on when its holder has "
+                                     "left, a lease later at the latest"
+                           : caps & HF_CAP_TOKEN
+                               ? "; it is passed on now, and only the token "
+                                 "stops its former holder"
+                               : "; it is passed on now, and nothing stops its "
+                                 "former holder");
         text_put(&out, "\n");
     }
     int status = say_output(&out);
@@ -67,7 +70,7 @@ static int main_break(int argc, char **argv)
     if (hf_break(s, w.word, &opt, &broken, &err) != 0)
         status = say_failure(&err);
     else
-        status = print_broken(&w, broken);
+        status = print_broken(&w, hf_session_caps(s), broken);
     hf_close(s);
     return status;
 }

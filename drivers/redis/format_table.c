@@ -22,10 +22,12 @@ static bool same_id(const hf_id *a, const hf_id *b)
 
 static size_t hash_rid(const hf_id *rid)
 {
-    size_t hash;
+    uint64_t half[2];
 
-    memcpy(&hash, rid->bytes, sizeof hash); /* rids are random */
-    return hash;
+    /* The first half is random and one session's, the second counts. */
+    memcpy(half, rid->bytes, sizeof half);
+    half[0] ^= half[1] * UINT64_C(0x9e3779b97f4a7c15);
+    return (size_t)(half[0] ^ half[0] >> 32);
 }
 
 static size_t hash_key(const char *key, size_t len)

@@ -118,6 +118,12 @@ static void judge_memory(const judge *j)
              f->policy[0] ? f->policy : "unknown");
 }
 
+/* Another system's format has no strict: there the server alone can help. */
+static const char *strict_or(const judge *j)
+{
+    return j->f->native ? "use strict=yes, or " : "use ";
+}
+
 /* With strict the price of forgetting is time; without, it is two holders. */
 static void judge_disk(const judge *j)
 {
@@ -136,24 +142,27 @@ static void judge_disk(const judge *j)
              "would have ended");
     else if (f->log_on < 0)
         find(j, HF_WARN, "persistence",
-             "cannot tell what a crash of the server forgets: open with "
-             "strict=yes, or make sure of appendonly yes and appendfsync "
-             "always");
-    else if (!f->log_on)
-        find(j, HF_WARN, "persistence",
-             "appendonly is no%s: a restart forgets locks that are still held "
-             "and a second holder is granted; use strict=yes, or appendonly "
+             "cannot tell what a crash of the server forgets: %sappendonly "
              "yes with appendfsync always",
-             f->snapshots_known && !f->snapshots[0] ? " and save is off" : "");
+             strict_or(j));
+    else if (!f->log_on)
+        find(
+            j, HF_WARN, "persistence",
+            "appendonly is no%s: a restart forgets locks that are still held "
+            "and a second holder is granted; %sappendonly yes with appendfsync "
+            "always",
+            f->snapshots_known && !f->snapshots[0] ? " and save is off" : "",
+            strict_or(j));
     else if (!f->log_sync[0])
         find(j, HF_WARN, "persistence",
              "appendonly is yes, but appendfsync cannot be told: unless it is "
-             "always a crash forgets the latest grants; use strict=yes");
+             "always a crash forgets the latest grants; %sappendfsync always",
+             strict_or(j));
     else if (strcmp(f->log_sync, "always") != 0)
         find(j, HF_WARN, "persistence",
              "appendfsync is %s: a crash forgets the grants of the last "
-             "second or more; use strict=yes, or appendfsync always",
-             f->log_sync);
+             "second or more; %sappendfsync always",
+             f->log_sync, strict_or(j));
     else
         find(j, HF_FINE, "persistence",
              "appendonly with appendfsync always: a crash forgets nothing "
@@ -172,9 +181,12 @@ static void judge_replicas(const judge *j)
     else if (!f->strict)
         find(j, HF_WARN, "replicas",
              "%lld attached: one that is promoted may not know your lock, and "
-             "grants it again; use strict=yes%s",
+             "grants it again; %s",
              (long long)f->replicas,
-             guarded ? "" : " and min-replicas-to-write 1");
+             !f->native ? "this format has no cure: a store of our own layout "
+                          "with strict=yes has"
+             : guarded  ? "use strict=yes"
+                        : "use strict=yes and min-replicas-to-write 1");
     else if (!guarded)
         find(j, HF_WARN, "replicas",
              "%lld attached and min-replicas-to-write is 0: a primary that is "

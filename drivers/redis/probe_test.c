@@ -182,6 +182,20 @@ static void judge_of_forgetting(void)
     expect_judged(&f, "strict", HF_WARN, "2.5 s");
 }
 
+/* A peer's format has no strict, so that nobody is sent to it. */
+static void judge_of_a_format(void)
+{
+    redis_facts f = good_facts();
+
+    f.native = false;
+    f.log_on = 0;
+    expect_judged(&f, "persistence", HF_WARN, "; use appendonly yes");
+    f = good_facts();
+    f.native = false;
+    f.replicas = 2;
+    expect_judged(&f, "replicas", HF_WARN, "this format has no cure");
+}
+
 static void judge_of_limits(void)
 {
     redis_facts f = good_facts();
@@ -455,11 +469,12 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         TEST(judge_of_good),       TEST(judge_of_unfit),
-        TEST(judge_of_forgetting), TEST(judge_of_limits),
-        TEST(judge_of_the_dark),   TEST(good_server),
-        TEST(bad_server),          TEST(replica_attached),
-        TEST(quarantine_is_told),  TEST(server_gone),
-        TEST(user_of_the_page),    TEST(user_without_rights),
+        TEST(judge_of_forgetting), TEST(judge_of_a_format),
+        TEST(judge_of_limits),     TEST(judge_of_the_dark),
+        TEST(good_server),         TEST(bad_server),
+        TEST(replica_attached),    TEST(quarantine_is_told),
+        TEST(server_gone),         TEST(user_of_the_page),
+        TEST(user_without_rights),
     };
 
     return run_tests(argc, argv, "redis_probe", cases,
