@@ -58,13 +58,15 @@ void sql_held_attach(hf_store *store, hf_op *op)
 
 /* ---- Renew -------------------------------------------------------------- */
 
-/* The vessel of a place, asked since `began`.  With io held; false: lost. */
-static bool ask_vessel(sql_held *held, sql_vessel *vessel, const hf_op *op,
-                       hf_nsec began)
+/* The vessel of a place, asked a moment ago or now.  With io held; false: it is
+ * lost.  A moment counts as now, so that a renewal of very many that was cut
+ * short by its deadline goes on where the last one ended. */
+static bool ask_vessel(sql_held *held, sql_vessel *vessel, const hf_op *op)
 {
     hf_nsec now = hfd_now();
 
-    if (vessel->renewed >= began)
+    if (vessel->renewed + op->ttl / 6 >= now && vessel->limit_ms > 0 &&
+        vessel->limit_ms >= op->ttl / HF_MS(1))
         return true;
     if (!sql_vessel_limit(held, vessel, op->ttl, op->deadline) ||
         !sql_held_say(vessel->conn, "SELECT 1", op->deadline, NULL, NULL))
@@ -80,7 +82,7 @@ static void renew_place(sql_held *held, hf_op *op, hf_place *place)
     bool good = false;
 
     if (vessel) {
-        good = ask_vessel(held, vessel, op, op->sent);
+        good = ask_vessel(held, vessel, op);
         if (!good)
             sql_vessel_lose(held, vessel);
     }
@@ -91,7 +93,9 @@ static void renew_place(sql_held *held, hf_op *op, hf_place *place)
         record->ends = vessel->renewed + op->ttl;
         place->verdict = HF_GRANTED;
         place->reason = 0;
-        place->remaining = op->ttl;
+        place->remaining = record->ends - op->sent;
+        if (place->remaining > op->ttl)
+            place->remaining = op->ttl;
     } else {
         sql_place_gone(place, HF_EEXPIRED);
         if (record)
@@ -129,8 +133,18 @@ void sql_held_renew(hf_store *store, hf_op *op)
     } else {
         op->sent = hfd_now();
     }
-    for (size_t i = 0; i < op->place_count; i++)
+    for (size_t i = 0; i < op->place_count; i++) {
+        /* A connection that is asked too late would be given up, and its hold
+         * with it: those that are left stand as they are. */
+        if (i > 0 && hfd_now() >= op->deadline) {
+            hfd_error(&op->error, HF_EUNAVAIL, store->port->class->driver, 0,
+                      "only %zu of %zu holds could be renewed in time", i,
+                      op->place_count);
+            hfd_finish(op, HF_UNKNOWN, HF_EUNAVAIL);
+            return;
+        }
         renew_place(held, op, op->places[i]);
+    }
     pthread_mutex_lock(&table->mu);
     member = sql_member_of(table, &op->sid);
     if (member)

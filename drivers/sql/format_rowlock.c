@@ -136,17 +136,23 @@ static bool rowlock_give(sql_held *held, sql_conn *conn, const char *lock,
 static bool rowlock_limit(sql_held *held, sql_conn *conn, int64_t ms,
                           hf_nsec deadline)
 {
-    char text[80];
+    char text[120];
 
     if (sql_is_postgres(held->store->port->dialect)) {
         snprintf(text, sizeof text,
                  "SET idle_in_transaction_session_timeout = %lld",
                  (long long)(ms < INT32_MAX ? ms : INT32_MAX));
     } else {
-        int64_t seconds = (ms + 999) / 1000;
+        /* MariaDB also ends transactions that are silent, and ours begin with
+         * a short patience; MySQL does not know the word. */
+        bool maria = strcmp(held->store->port->dialect->name, "mariadb") == 0;
+        long long seconds = (ms + 999) / 1000;
 
-        snprintf(text, sizeof text, "SET SESSION wait_timeout = %lld",
-                 (long long)(seconds < 31536000 ? seconds : 31536000));
+        if (seconds > 31536000)
+            seconds = 31536000;
+        snprintf(text, sizeof text, "SET SESSION wait_timeout = %lld%s%.0lld",
+                 seconds, maria ? ", idle_transaction_timeout = " : "",
+                 maria ? seconds : 0);
     }
     return sql_held_say(conn, text, deadline, NULL, NULL);
 }

@@ -11,6 +11,8 @@ static int lease_ms(void)
     return the_target->quirks.lease_min_ms;
 }
 
+enum { SILENCE_MS = 2600 }; /* more than what a connection is asked for */
+
 static void outlive_lease(void)
 {
     test_sleep_ms(lease_ms() + lease_ms() / 10 + 20);
@@ -110,6 +112,7 @@ static void each_of_many(void)
         all[i] = &places[i];
     }
     must_leave(a, &places[lost]);
+    op.deadline = hfd_now() + HF_MS(10000); /* the joins took their time */
     op.ttl = HF_MS(LONG_MS);
     op.places = all;
     op.place_count = (size_t)n;
@@ -124,6 +127,22 @@ static void each_of_many(void)
     free(places);
     free(all);
     free(keys);
+}
+
+/* Nothing but the lease ends a hold whose owner is silent: no patience of the
+ * server or of a connection that is shorter. */
+static void each_lasts_in_silence(void)
+{
+    party *a = party_open(LONG_MS), *b = party_open(LONG_MS);
+    hf_place one = make_place("k", HF_EXCLUSIVE);
+    hf_place two = make_place("k", HF_EXCLUSIVE);
+
+    must_hold(a, &one);
+    test_sleep_ms(SILENCE_MS);
+    EXPECT_CODE(try_join(b, &two), HF_EBUSY);
+    must_leave(a, &one);
+    party_close(a);
+    party_close(b);
 }
 
 static void each_expires_alone(void)
@@ -223,6 +242,7 @@ const test_case each_tests[] = {TEST(each_join_again),
                                 TEST(each_renewal_extends),
                                 TEST(each_renewal_says_what_is_gone),
                                 TEST(each_of_many),
+                                TEST(each_lasts_in_silence),
                                 TEST(each_expires_alone),
                                 TEST(each_break_passes_on),
                                 TEST(each_keep),

@@ -86,6 +86,7 @@ static const need needs[] = {
     {"each_renewal_extends", EACH},
     {"each_renewal_says_what_is_gone", EACH},
     {"each_of_many", EACH},
+    {"each_lasts_in_silence", EACH},
     {"each_expires_alone", EACH},
     {"each_break_passes_on", EACH | HF_CAP_BREAK},
     {"each_keep", EACH},
