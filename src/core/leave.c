@@ -148,12 +148,16 @@ void hf__leave_later(hf__entry *entry)
         hf__leave_for(entry, NULL);
 }
 
+/* A driver may have several connections that a restart has broken and that
+ * nobody has used since: each costs a try, and no time. */
+enum { TRIES = 4 };
+
 int hf__leave_here(hf__entry *entry, hf_nsec until)
 {
     hf__session *s = entry->s;
     int code = HF_EUNKNOWN;
 
-    for (int tries = 0; tries < 2; tries++) {
+    for (int tries = 0; tries < TRIES; tries++) {
         hf_place copy;
         hf_op op;
 
