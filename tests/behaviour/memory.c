@@ -222,6 +222,6 @@ static const test_case cases[] = {
     TEST_LIMIT(a_million_keys, 180),
     TEST(close_gives_back),
     TEST_LIMIT(file_stays_small, 120),
-    TEST_LIMIT(cost_of_each, 120),
+    TEST_LIMIT(cost_of_each, 240),
 };
 RUN_ON_TARGET_SHARED("memory", cases, 2)
