@@ -111,7 +111,7 @@ static void leave_here(hf__req *req)
     hf__entry *entry = req->to_leave;
 
     req->to_leave = NULL;
-    hf__leave_here(entry, hfd_now() + req->s->lease.attempt);
+    hf__leave_here(entry, hfd_now() + req->s->lease.attempt, false);
     hf__entry_unref(entry);
 }
 

@@ -250,7 +250,8 @@ int hf_release(hf_hold *handle, hf_error *err)
 
         code = hf__release_locally(hold, now);
         if (code == 1)
-            code = hf__leave_here(entry, now + 2 * entry->s->lease.attempt);
+            code =
+                hf__leave_here(entry, now + 2 * entry->s->lease.attempt, true);
         if (code)
             hf__lost_error(entry, code, err);
         if (code == HF_EUNKNOWN)

@@ -400,9 +400,9 @@ void hf__entry_close_fd(hf__entry *entry);
 
 /* From now on the entry is leaving; flights do it (the resolver). */
 void hf__leave_later(hf__entry *entry);
-/* The same on this thread, at most two attempts, then later.  What
- * hf_release says.  The caller has a reference. */
-int hf__leave_here(hf__entry *entry, hf_nsec until);
+/* The same on this thread, then later: a few attempts, patient: as many as
+ * there is time for.  What hf_release says.  The caller has a reference. */
+int hf__leave_here(hf__entry *entry, hf_nsec until, bool patient);
 /* By a flight, for hf_release_start. */
 void hf__leave_for(hf__entry *entry, hf__req *req);
 /* GRANTED or WAITING becomes LEAVING. */

@@ -150,14 +150,27 @@ void hf__leave_later(hf__entry *entry)
 
 /* A driver may have several connections that a restart has broken and that
  * nobody has used since: each costs a try, and no time. */
-enum { TRIES = 4 };
+enum { TRIES = 4, PAUSE_MS = 5, PAUSE_MAX_MS = 80 };
 
-int hf__leave_here(hf__entry *entry, hf_nsec until)
+/* A driver that has just failed to connect refuses at once for a while. */
+static void pause_here(hf__session *s, int tries, hf_nsec until)
+{
+    hf_nsec span = HF_MS(PAUSE_MS) << (tries < 8 ? tries : 8);
+    hf_nsec due =
+        hfd_now() + (span < HF_MS(PAUSE_MAX_MS) ? span : HF_MS(PAUSE_MAX_MS));
+    pthread_cond_t nobody;
+
+    hf__cond_init(&nobody);
+    hf__session_sleep(s, &nobody, due < until ? due : until);
+    pthread_cond_destroy(&nobody);
+}
+
+int hf__leave_here(hf__entry *entry, hf_nsec until, bool patient)
 {
     hf__session *s = entry->s;
     int code = HF_EUNKNOWN;
 
-    for (int tries = 0; tries < TRIES; tries++) {
+    for (int tries = 0; patient || tries < TRIES; tries++) {
         hf_place copy;
         hf_op op;
 
@@ -179,6 +192,8 @@ int hf__leave_here(hf__entry *entry, hf_nsec until)
         }
         if (hfd_now() >= until)
             break;
+        if (patient)
+            pause_here(s, tries, until);
     }
     try_again(entry);
     return HF_EUNKNOWN;

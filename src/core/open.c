@@ -261,7 +261,7 @@ static void leave_all(hf__session *s, hf_nsec until)
         detach_holds(entry);
         hf__entry_settle(entry);
         if (entry->state != HF_ENTRY_GONE && hfd_now() < until)
-            hf__leave_here(entry, until);
+            hf__leave_here(entry, until, false);
         if (entry->state != HF_ENTRY_GONE)
             hf__entry_gone(entry);
         hf__entry_unref(entry);
@@ -352,7 +352,7 @@ void hf__session_goodbye(hf__session *s, hf_nsec budget)
 
         if (entry->state == HF_ENTRY_GRANTED && entry->at_least) {
             hf__entry_ref(entry);
-            hf__leave_here(entry, until);
+            hf__leave_here(entry, until, false);
             hf__entry_unref(entry);
         }
     }
