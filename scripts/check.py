@@ -224,8 +224,10 @@ def run_all(args, tally):
     wanted = [b for b in BUILDS if wants_build(args.groups, b)]
     if args.quick and not args.groups:
         wanted = ["plain"]
+    rest = source_jobs(args.groups, False)
+    queues.add([j for j in rest if j.group != "install"])  # a few seconds
     queues.add([build_job(b) for b in wanted])
-    queues.add(source_jobs(args.groups, False))
+    queues.add([j for j in rest if j.group == "install"])
     queues.run(then)
     for group in args.groups:
         if group not in seen:
