@@ -9,9 +9,11 @@
 # `N passed, N failed, N skipped`; without it, it has failed.  No word of it
 # contains `;` or `|`.
 #
-# Flags: nosan (neither sanitizer), noasan, notsan, serial (nothing else runs
-# beside it), slow (left out by --quick), and once (of the plain build only;
-# the same as nosan, said for tests in which the build does not matter).
+# Flags: nosan (neither sanitizer), noasan, notsan, slow (left out by --quick),
+# and once (of the plain build only; the same as nosan, said for tests in which
+# the build does not matter).  Three say what runs beside it: heavy (it computes
+# without a pause, minds no delay, and gives way to all others), calm (short
+# leases or many processes: few of these at a time), and serial (nothing).
 # The command finds in its environment HF_SOURCE_DIR, HF_BUILD_DIR,
 # HF_SANITIZE (empty, address or thread), HF_QUICK (1 with --quick),
 # HOLDFAST_DRIVER_PATH, and an empty TMPDIR of its own.
@@ -42,7 +44,8 @@ function(hf_test)
         message(FATAL_ERROR "hf_test needs NAME, GROUP and COMMAND")
     endif()
     foreach(flag IN LISTS T_FLAGS)
-        if(NOT flag MATCHES "^(nosan|noasan|notsan|serial|slow|once)$")
+        if(NOT flag MATCHES
+           "^(nosan|noasan|notsan|heavy|calm|serial|slow|once)$")
             message(FATAL_ERROR "hf_test ${T_NAME}: no flag '${flag}'")
         endif()
     endforeach()

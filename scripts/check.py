@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """Build everything, run every test, add up.
 
-A *job* is one command that ends with `N passed, N failed, N skipped`; check
-knows nothing else about it.  Jobs come from three places: the checks of the
-sources below, the builds (gcc, clang, and gcc with each sanitizer), and the
-tests that each build's tests.txt lists (cmake/tests.cmake).  A few jobs run
-side by side, two a core, since most of them sleep most of the time; builds and jobs marked serial run alone.
+A *job* is one command that ends with `N passed, N failed, N skipped`
+(check_run.py).  Jobs come from three places: the checks of the sources below,
+the builds (gcc, clang, and gcc with each sanitizer), and the tests that each
+build's tests.txt lists (cmake/tests.cmake), which wait for that build alone.
 
-A command without that last line, that dies, or that exceeds its limit counts
-as one failed test.  On the build server (CI=true) a skipped test counts as a
-failed one, unless its reason begins with `needs ` (the machine lacks something
-that no package brings) or `this store ` (it does not promise what is tested).
+Two queues are worked off side by side.  Heavy jobs (builds, clang-tidy, the
+simulator: what computes without a pause) run `nice`d, as many as there are
+cores.  All others sleep most of the time and mind how long they are kept
+waiting: three a core, the longest allowed first, and of those marked calm one
+a core.  Jobs marked serial run alone, at the end.
+
+On the build server (CI=true) a skipped test counts as a failed one, unless its
+reason begins with `needs ` (the machine lacks something that no package brings)
+or `this store ` (it does not promise what is tested).
 
 Groups: a name such as `unit` or `behaviour`; `asan` and `tsan` for all tests
 of that build, `asan:unit` for one group of it; `plain` for all of the plain
@@ -19,263 +23,131 @@ build.  Without a name: all.
 
 import argparse
 import os
-import re
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.join(ROOT, "build")
-LOGS = os.path.join(BUILD, "check")
-CI = os.environ.get("CI", "") not in ("", "0", "false")
-JOBS = 2 * (os.cpu_count() or 1)
-LIMIT = 300  # seconds for a test that names none
-TALLY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
-EXCUSED = re.compile(r"^skip [^:]*: (needs|this store) ")
+from check_run import BUILD, LOGS, ROOT, Job, Tally, kill_all, run_job, say
+
+CORES = os.cpu_count() or 1
+AT_ONCE = 3 * CORES  # of the jobs that are not heavy
+CALM_AT_ONCE = CORES
 
 # name, arguments of cmake; the first is the one that the plain tests run in.
+# In this order they are made, so that the longest tests are not the last.
 BUILDS = {
-    "plain": ["-DCMAKE_BUILD_TYPE=RelWithDebInfo"],
-    "clang": ["-DCMAKE_BUILD_TYPE=RelWithDebInfo",
-              "-DCMAKE_C_COMPILER=clang-14"],
-    "asan": ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O1 -g",
+    "plain": ["-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+              "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O2 -g1"],
+    "asan": ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O1 -g1",
              "-DHF_SANITIZE=address"],
-    "tsan": ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O1 -g",
+    "tsan": ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O1 -g1",
              "-DHF_SANITIZE=thread"],
+    # For what it warns of, and that it links: no test runs in it, so that
+    # nothing is gained by making it fast.
+    "clang": ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O0",
+              "-DCMAKE_C_COMPILER=clang-14"],
 }
-RUNNING = set()  # sessions of the jobs under way
-# Fresh databases are made once and copied (tests/harness/sql-server).
-TEMPLATES = tempfile.TemporaryDirectory(prefix="hf-templates-")
-SANITIZE = {"asan": "address", "tsan": "thread"}
 
-# group, command, needs the plain build's compile database
+# group, command, needs the plain build's compile database, cores
 SOURCE_GROUPS = [
-    ("source", ["scripts/check_source.py"], False),
-    ("docs", ["scripts/check_docs.py"], False),
-    ("format", ["scripts/check_format.sh"], False),
-    ("tidy", ["scripts/check_tidy.py", "build/plain"], True),
-    ("install", ["scripts/check_install.sh"], False),
+    ("docs", ["scripts/check_docs.py"], False, 1),
+    ("source", ["scripts/check_source.py"], False, 1),
+    ("format", ["scripts/check_format.sh"], False, 1),
+    ("tidy", ["scripts/check_tidy.py", "build/plain"], True, CORES),
+    ("install", ["scripts/check_install.sh"], False, CORES),
 ]
 
 
-class Job:
-    def __init__(self, name, group, command, flags=(), build=None):
-        self.name, self.group, self.command = name, group, command
-        self.flags, self.build = set(flags), build
-        self.limit = LIMIT
-        for flag in self.flags:
-            if flag.startswith("limit="):
-                self.limit = int(flag[6:])
-        if build in SANITIZE:
-            self.limit *= 3
+class Queues:
+    """What waits and what runs; the main thread starts, a thread each waits."""
 
+    def __init__(self, args, tally):
+        self.args, self.tally = args, tally
+        self.changed = threading.Condition()
+        self.heavy, self.light, self.serial = [], [], []
+        self.running = []
 
-class Tally:
-    """What was counted so far; shared by the workers."""
+    def add(self, jobs):
+        with self.changed:
+            for job in jobs:
+                if job.heavy:
+                    self.heavy.append(job)
+                elif "serial" in job.flags:
+                    self.serial.append(job)
+                else:
+                    self.light.append(job)
+            self.light.sort(key=lambda j: -j.limit)
+            self.changed.notify()
 
-    def __init__(self):
-        self.lock = threading.Lock()
-        self.passed = self.failed = self.skipped = 0
-        self.times = []
-        self.failures = []
+    def next_heavy(self):
+        """Always the first, or a build would wait for ever for two cores."""
+        busy = sum(j.cores for j in self.running if j.heavy)
+        if self.heavy and busy + self.heavy[0].cores <= CORES:
+            return self.heavy.pop(0)
+        return None
 
-    def add(self, job, counts, seconds):
-        with self.lock:
-            self.passed += counts[0]
-            self.failed += counts[1]
-            self.skipped += counts[2]
-            self.times.append((seconds, job.name))
-            if counts[1]:
-                self.failures.append(job.name)
+    def next_light(self):
+        light = [j for j in self.running if not j.heavy]
+        calm = sum("calm" in j.flags for j in light)
+        if len(light) >= AT_ONCE:
+            return None
+        for job in self.light:
+            if "calm" not in job.flags or calm < CALM_AT_ONCE:
+                self.light.remove(job)
+                return job
+        return None
 
+    def next_job(self):
+        job = self.next_heavy() or self.next_light()
+        if not job and not self.running and self.serial:
+            job = self.serial.pop(0)
+        return job
 
-def say(text):
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
-def environment(job, folder, quick):
-    env = dict(os.environ, TMPDIR=folder, HF_SOURCE_DIR=ROOT, LC_ALL="C.UTF-8")
-    for name in ("HOLDFAST_URL", "HOLDFAST_DRIVER_PATH", "MAKEFLAGS"):
-        env.pop(name, None)
-    env["HF_QUICK"] = "1" if quick else ""
-    env["HF_SQL_TEMPLATES"] = TEMPLATES.name
-    env["HF_SANITIZE"] = SANITIZE.get(job.build, "")
-    if job.build:
-        there = os.path.join(BUILD, job.build)
-        env["HF_BUILD_DIR"] = there
-        env["HOLDFAST_DRIVER_PATH"] = os.path.join(there, "drivers-lib")
-    env["ASAN_OPTIONS"] = "detect_stack_use_after_return=1:strict_strings=1"
-    env["UBSAN_OPTIONS"] = "print_stacktrace=1:halt_on_error=1"
-    env["TSAN_OPTIONS"] = ("halt_on_error=1:die_after_fork=0:suppressions="
-                           + os.path.join(ROOT, "scripts/tsan.supp"))
-    return env
-
-
-def needs_fixed_addresses():
-    """gcc 12's TSan dies at random where the kernel shuffles more than this."""
-    try:
-        with open("/proc/sys/vm/mmap_rnd_bits") as f:
-            return int(f.read()) > 28
-    except (OSError, ValueError):
-        return False
-
-
-def members(session):
-    """The processes of a job: its session, whatever groups they made in it."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    def work_off(self, job, then):
         try:
-            with open("/proc/%s/stat" % pid) as f:
-                fields = f.read().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == session and fields[0] not in "ZX":
-            found.append(int(pid))
-    return found
+            good = run_job(job, self.tally, self.args.quick, self.args.verbose)
+            then(job, good)
+        except Exception as problem:  # a list that cannot be read
+            self.tally.failed += 1
+            say("FAIL %s: %s" % (job.name, problem))
+        finally:
+            with self.changed:
+                self.running.remove(job)
+                self.changed.notify()
 
-
-def kill_session(session):
-    for _ in range(100):  # one that forks meanwhile is met the next time
-        left = members(session)
-        if not left:
-            return
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        time.sleep(0.01)
-
-
-def run_command(job, folder, out, quick):
-    """Run to the end or the limit; its status, or a sentence what was wrong."""
-    command = list(job.command)
-    if job.build == "tsan" and needs_fixed_addresses():
-        command = ["setarch", "-R"] + command
-    try:
-        child = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out,
-            stderr=subprocess.STDOUT, start_new_session=True,
-            env=environment(job, folder, quick))
-    except OSError as problem:
-        return "cannot start %s: %s" % (command[0], problem.strerror)
-    RUNNING.add(child.pid)
-    trouble, status = None, None
-    try:
-        status = child.wait(job.limit)
-        if status < 0:
-            trouble = "died of signal %d" % -status
-        elif status > 1:
-            trouble = "ended with status %d" % status
-    except subprocess.TimeoutExpired:
-        trouble = "exceeded its limit of %d s" % job.limit
-    finally:
-        # Whatever is left of it goes, and is told.
-        deadline = time.monotonic() + 1
-        while trouble is None and members(child.pid):
-            if time.monotonic() > deadline:
-                trouble = "left a process behind"
-            time.sleep(0.02)
-        RUNNING.discard(child.pid)
-        kill_session(child.pid)
-        child.wait()
-    return trouble or status
-
-
-def judge(output, ending):
-    """(passed, failed, skipped), and a sentence where the job itself failed."""
-    trouble = ending if isinstance(ending, str) else None
-    lines = output.rstrip("\n").split("\n")
-    found = TALLY.match(lines[-1]) if lines else None
-    counts = [int(n) for n in found.groups()] if found else [0, 0, 0]
-    if not trouble and not found:
-        trouble = "ended without its last line 'N passed, N failed, N skipped'"
-    if not trouble and sum(counts) == 0:
-        trouble = "ran no test"
-    if not trouble and ending != 0 and counts[1] == 0:
-        trouble = "ended with status %d although nothing failed" % ending
-    if CI:
-        ours = [line for line in lines
-                if line.startswith("skip ") and not EXCUSED.search(line)]
-        if ours:
-            counts[1] += len(ours)
-            counts[2] -= min(len(ours), counts[2])
-    if trouble and counts[1] == 0:
-        counts[1] = 1
-    return counts, trouble
-
-
-def run_job(job, tally, quick, verbose):
-    path = os.path.join(LOGS, job.name.replace("/", "_") + ".log")
-    folder = tempfile.mkdtemp(prefix="hf-check-")
-    os.chmod(folder, 0o711)  # databases run under accounts of their own
-    start = time.monotonic()
-    try:
-        with open(path, "wb") as out:
-            ending = run_command(job, folder, out, quick)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    with open(path, errors="replace") as f:
-        output = f.read()
-    counts, trouble = judge(output, ending)
-    seconds = time.monotonic() - start
-    tally.add(job, counts, seconds)
-    head = "%-4s %-36s %5d passed, %d failed, %d skipped  %6.1f s" % (
-        "FAIL" if counts[1] else "ok", job.name, *counts, seconds)
-    text = [head]
-    if counts[1] or verbose:
-        text.append(output.rstrip("\n"))
-    else:
-        text += ["     " + line for line in output.split("\n")
-                 if line.startswith("skip ")]
-    if trouble:
-        text.append("FAIL %s: %s" % (job.name, trouble))
-    say("\n".join(text))
-    return counts[1] == 0
-
-
-def run_jobs(jobs, tally, quick, verbose):
-    """Some at a time, the longest allowed first; then the serial ones."""
-    together = [j for j in jobs if "serial" not in j.flags]
-    together.sort(key=lambda j: j.limit)
-    lock = threading.Lock()
-
-    def work():
-        while True:
-            with lock:
-                if not together:
-                    return
-                job = together.pop()
-            run_job(job, tally, quick, verbose)
-
-    workers = [threading.Thread(target=work) for _ in range(JOBS)]
-    for worker in workers:
-        worker.start()
-    try:
-        for worker in workers:
-            worker.join()
-    except BaseException:  # interrupted: start nothing more, end what runs
-        together.clear()
-        for session in list(RUNNING):
-            kill_session(session)
-        raise
-    for job in jobs:
-        if "serial" in job.flags:
-            run_job(job, tally, quick, verbose)
+    def run(self, then):
+        """Until nothing waits; then(job, good) may add what a job allows."""
+        workers = []
+        try:
+            with self.changed:
+                while True:
+                    job = self.next_job()
+                    if job:
+                        self.running.append(job)
+                        workers.append(threading.Thread(
+                            target=self.work_off, args=(job, then)))
+                        workers[-1].start()
+                    elif self.running:
+                        self.changed.wait()
+                    else:
+                        break
+        except BaseException:  # interrupted: end what runs
+            kill_all()
+            raise
+        finally:
+            for worker in workers:
+                worker.join()
 
 
 def build_job(name):
     there = os.path.join(BUILD, name)
-    script = 'cmake -S "$1" -B "$2" -G Ninja "${@:3}" && ninja -k 0 -C "$2"'
-    flags = ["limit=900"]
+    script = ('cmake -S "$1" -B "$2" -G Ninja "${@:4}" && '
+              'ninja -j "$3" -k 0 -C "$2"')
     return Job("build." + name, "build", ["bash", "-c", "set -o pipefail; ("
                + script + ") && echo '1 passed, 0 failed, 0 skipped'", "build",
-               ROOT, there] + BUILDS[name], flags)
+               ROOT, there, str(CORES)] + BUILDS[name],
+               ["heavy", "limit=1800"], cores=CORES)
 
 
 def read_manifest(build):
@@ -315,16 +187,11 @@ def wants_build(groups, build):
     return build == "plain" and bool(others | ({"tidy"} & set(groups)))
 
 
-def run_tests_of(build, args, tally, seen):
-    """Build it, then run what it lists; nothing without the build."""
-    if not wants_build(args.groups, build):
-        return
-    if not run_job(build_job(build), tally, args.quick, args.verbose):
-        seen.update(args.groups)
-        return
+def tests_of(build, args, seen):
+    """What a build that is done allows to run."""
     seen.add(build)
     if build == "clang":
-        return
+        return []
     jobs = [j for j in read_manifest(build)
             if chosen(args.groups, build, j.group)
             and not (args.quick and "slow" in j.flags)]
@@ -332,23 +199,36 @@ def run_tests_of(build, args, tally, seen):
     seen.update("%s:%s" % (build, j.group) for j in jobs)
     if build == "plain":
         jobs += source_jobs(args.groups, True)
-    run_jobs(jobs, tally, args.quick, args.verbose)
+    return jobs
 
 
 def source_jobs(groups, with_build):
-    return [Job(group, group, command, ["limit=900"])
-            for group, command, needs in SOURCE_GROUPS
+    return [Job(group, group, command, ["heavy", "limit=1800"], cores=cores)
+            for group, command, needs, cores in SOURCE_GROUPS
             if needs == with_build and (not groups or group in groups)]
 
 
 def run_all(args, tally):
     os.makedirs(LOGS, exist_ok=True)
     seen = {g[0] for g in SOURCE_GROUPS}
-    run_jobs(source_jobs(args.groups, False), tally, args.quick, args.verbose)
-    for build in BUILDS:
-        if args.quick and build != "plain" and not args.groups:
-            continue
-        run_tests_of(build, args, tally, seen)
+    queues = Queues(args, tally)
+
+    def then(job, good):
+        if job.group != "build":
+            return
+        if good:
+            queues.add(tests_of(job.name[len("build."):], args, seen))
+        else:  # nothing of it can run
+            seen.update(args.groups)
+
+    wanted = [b for b in BUILDS if wants_build(args.groups, b)]
+    if args.quick and not args.groups:
+        wanted = ["plain"]
+    rest = source_jobs(args.groups, False)
+    queues.add([j for j in rest if j.group != "install"])  # a few seconds
+    queues.add([build_job(b) for b in wanted])
+    queues.add([j for j in rest if j.group == "install"])
+    queues.run(then)
     for group in args.groups:
         if group not in seen:
             say("FAIL %s: there is no such group of tests" % group)
@@ -356,9 +236,13 @@ def run_all(args, tally):
 
 
 def report(tally, seconds):
-    slow = sorted(tally.times, reverse=True)[:5]
-    say("\nslowest: " + ", ".join("%s %.0f s" % (n, s) for s, n in slow))
-    say("took %d min %d s" % divmod(int(seconds), 60))
+    slow = sorted(tally.jobs, reverse=True)[:10]
+    dear = sorted(tally.jobs, key=lambda j: -j[1])[:10]
+    busy = sum(j[1] for j in tally.jobs)
+    say("\nslowest: " + ", ".join("%s %.0f s" % (j[2], j[0]) for j in slow))
+    say("dearest: " + ", ".join("%s %.0f s" % (j[2], j[1]) for j in dear))
+    say("took %d min %d s, " % divmod(int(seconds), 60)
+        + "and %d min %d s of the processors" % divmod(int(busy), 60))
     if tally.failures:
         say("failed: " + " ".join(tally.failures))
     say("%d passed, %d failed, %d skipped"

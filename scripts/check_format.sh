@@ -14,6 +14,12 @@ if [ $# -eq 0 ]; then
     set -- $list
 fi
 
+# All at once, and one by one only to tell which: to start the program takes
+# longer than to read a file.
+if clang-format-14 --dry-run -Werror "$@" >/dev/null 2>&1; then
+    echo "$# passed, 0 failed, 0 skipped"
+    exit
+fi
 passed=0 failed=0
 for file in "$@"; do
     [ -f "$file" ] || continue

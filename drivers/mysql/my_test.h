@@ -10,7 +10,7 @@
 #include "harness/sql_server.h"
 #include "my.h"
 
-enum { PATIENCE_MS = 10000 };
+enum { PATIENCE_MS = 20000 };
 
 #define AWAIT(condition)                                                       \
     do {                                                                       \

@@ -17,7 +17,7 @@
 
 #include "format.h"
 
-enum { PATIENCE_MS = 10000 };
+enum { PATIENCE_MS = 20000 };
 
 /* ---- A peer ---- */
 

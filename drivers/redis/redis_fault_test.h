@@ -122,6 +122,7 @@ typedef struct waiter {
     int code;
     uint64_t token;
     int release_code;
+    hf_error err; /* of the release */
 } waiter;
 
 static inline void *run_waiter(void *arg)
@@ -137,7 +138,7 @@ static inline void *run_waiter(void *arg)
     while (!atomic_load(&w->let_go))
         test_sleep_ms(1);
     if (w->code == 0)
-        w->release_code = hf_release(hold, NULL);
+        w->release_code = hf_release(hold, &w->err);
     return NULL;
 }
 
@@ -156,7 +157,7 @@ static inline void waiter_end(waiter *w)
     EXPECT_CODE(w->code, 0);
     atomic_store(&w->let_go, true);
     pthread_join(w->thread, NULL);
-    EXPECT_CODE(w->release_code, 0);
+    EXPECT_OK(w->release_code, w->err);
 }
 
 /* After the last session has been closed.  The formats keep the tombs of

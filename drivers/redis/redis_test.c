@@ -35,6 +35,7 @@ static void restart_with_memory(void)
     uint64_t token = hf_hold_token(hold);
     waiter waits;
     hf_error err;
+    int listed = 0;
 
     waiter_start(&waits, rival);
     AWAIT(count_entries(s) == 2);
@@ -44,6 +45,9 @@ static void restart_with_memory(void)
     AWAIT(hf_hold_state(hold) == HF_HELD); /* the doubt is lifted */
     EXPECT(hf_hold_token(hold) == token);
     EXPECT_EQ(count_entries(s), 2);
+    /* What it is told comes by another connection: until this one is back, a
+     * release could not say what became of it. */
+    AWAIT(hf_list(rival, NULL, count_row, &listed, NULL) == 0);
     EXPECT(!atomic_load(&waits.done));
     EXPECT_OK(hf_release(hold, &err), err);
     waiter_end(&waits);

@@ -16,7 +16,7 @@
 #include "format.h"
 
 #ifndef PATIENCE_MS
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 20000
 #endif
 
 /* ---- Ours ---- */

@@ -14,11 +14,13 @@
  * own end finds it LOST, and leaves it so. */
 #include "core/internal.h"
 
+/* Not cleared: nobody reads beyond what was added, and room is often for many
+ * more than come. */
 bool hf__batch_init(hf__batch *batch, size_t room)
 {
-    batch->copies = hfd_alloc(room * sizeof *batch->copies);
-    batch->pointers = hfd_alloc(room * sizeof *batch->pointers);
-    batch->entries = hfd_alloc(room * sizeof *batch->entries);
+    batch->copies = hfd_realloc(NULL, room * sizeof *batch->copies);
+    batch->pointers = hfd_realloc(NULL, room * sizeof *batch->pointers);
+    batch->entries = hfd_realloc(NULL, room * sizeof *batch->entries);
     return batch->copies && batch->pointers && batch->entries;
 }
 

@@ -236,7 +236,7 @@ enum { MANY = 10000 };
 static int collect_many(hf_session *s, int n, unsigned char *seen, int code,
                         hf_hold **holds)
 {
-    int64_t until = now_ms() + 3 * PATIENCE_MS;
+    int64_t until = now_ms() + PATIENCE_MS; /* without a result */
     int got = 0;
 
     while (got < n && now_ms() < until) {
@@ -254,6 +254,7 @@ static int collect_many(hf_session *s, int n, unsigned char *seen, int code,
         if (holds != NULL)
             holds[i] = result.hold;
         got++;
+        until = now_ms() + PATIENCE_MS;
     }
     return got;
 }

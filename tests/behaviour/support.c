@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -253,18 +254,47 @@ void await_waiting(hf_session *s, const char *key, int n)
         sleep_ms(100);
 }
 
+/* Thousands may be on their way: patience begins anew with each step. */
 void await_empty(hf_session *s)
 {
-    census c;
+    int64_t until = now_ms() + PATIENCE_MS;
+    int least = INT_MAX;
 
-    AWAIT((c = count_entries(s, NULL), c.granted + c.waiting == 0));
+    for (;;) {
+        int64_t began = now_ms();
+        census c = count_entries(s, NULL);
+        int left = c.granted + c.waiting;
+
+        if (left == 0)
+            return;
+        if (left < least)
+            until = now_ms() + PATIENCE_MS;
+        least = left;
+        if (now_ms() > until)
+            FAIL_TEST("waited in vain for an empty store: %d are left", left);
+        /* A long listing takes its time from those who make it shorter. */
+        sleep_ms(2 + now_ms() - began);
+    }
 }
 
 void await_waiters(hf_session *s, uint64_t n)
 {
+    int64_t until = now_ms() + PATIENCE_MS;
+    uint64_t seen = UINT64_MAX;
     hf_stats stats;
 
-    AWAIT(hf_session_stats(s, &stats) == 0 && stats.waiters == n);
+    for (;;) {
+        EXPECT_CODE(hf_session_stats(s, &stats), 0);
+        if (stats.waiters == n)
+            return;
+        if (stats.waiters != seen)
+            until = now_ms() + PATIENCE_MS;
+        seen = stats.waiters;
+        if (now_ms() > until)
+            FAIL_TEST("waited in vain for %d waiters: there are %d", (int)n,
+                      (int)seen);
+        sleep_ms(2);
+    }
 }
 
 /* ---- Time, descriptors, process ---------------------------------------- */

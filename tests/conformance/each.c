@@ -102,7 +102,7 @@ static void each_of_many(void)
     hf_place *places = calloc((size_t)n, sizeof *places);
     hf_place **all = calloc((size_t)n, sizeof *all);
     char(*keys)[16] = calloc((size_t)n, sizeof *keys);
-    hf_op op = make_op(a, HF_OP_RENEW);
+    hf_op op;
 
     EXPECT(places && all && keys);
     for (int i = 0; i < n; i++) {
@@ -112,7 +112,7 @@ static void each_of_many(void)
         all[i] = &places[i];
     }
     must_leave(a, &places[lost]);
-    op.deadline = hfd_now() + HF_MS(10000); /* the joins took their time */
+    op = make_op(a, HF_OP_RENEW); /* not earlier: it has a deadline */
     op.ttl = HF_MS(LONG_MS);
     op.places = all;
     op.place_count = (size_t)n;

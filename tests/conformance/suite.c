@@ -7,8 +7,9 @@
 
 hf_op make_op(const party *p, hf_op_kind kind)
 {
-    return (hf_op){
-        .kind = kind, .sid = p->sid, .deadline = hfd_now() + HF_MS(10000)};
+    return (hf_op){.kind = kind,
+                   .sid = p->sid,
+                   .deadline = hfd_now() + HF_MS(PATIENCE_MS)};
 }
 
 static void count_done(hf_op *op)

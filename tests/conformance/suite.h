@@ -53,7 +53,7 @@ bool known_needs(const test_case *cases, size_t count); /* names are right */
 
 /* ---- Parties ------------------------------------------------------------ */
 
-enum { PATIENCE_MS = 10000, EVENTS_MAX = 4096, HELD_MAX = 64 };
+enum { PATIENCE_MS = 20000, EVENTS_MAX = 4096, HELD_MAX = 64 };
 enum { LONG_MS = 60000 }; /* a lease that ends in no test */
 
 typedef struct event { /* what the store told this party */
