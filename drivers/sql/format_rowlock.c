@@ -136,7 +136,7 @@ static bool rowlock_give(sql_held *held, sql_conn *conn, const char *lock,
 static bool rowlock_limit(sql_held *held, sql_conn *conn, int64_t ms,
                           hf_nsec deadline)
 {
-    char text[80];
+    char text[120];
 
     if (sql_is_postgres(held->store->port->dialect)) {
         snprintf(text, sizeof text,
@@ -145,8 +145,14 @@ static bool rowlock_limit(sql_held *held, sql_conn *conn, int64_t ms,
     } else {
         int64_t seconds = (ms + 999) / 1000;
 
-        snprintf(text, sizeof text, "SET SESSION wait_timeout = %lld",
-                 (long long)(seconds < 31536000 ? seconds : 31536000));
+        if (seconds > 31536000)
+            seconds = 31536000;
+        /* MariaDB counts the silence of a transaction apart, and gives those
+         * of our other connections two seconds. */
+        snprintf(text, sizeof text,
+                 "SET SESSION wait_timeout = %lld"
+                 " /*M!100300 , idle_transaction_timeout = %lld */",
+                 (long long)seconds, (long long)seconds);
     }
     return sql_held_say(conn, text, deadline, NULL, NULL);
 }

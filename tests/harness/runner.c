@@ -169,7 +169,7 @@ static bool wait_child(pid_t pid, unsigned limit_s, int *status)
 static int run_one(const char *suite, const test_case *test)
 {
     FILE *output = tmpfile();
-    unsigned limit_s = test->limit_s ? test->limit_s : 60;
+    unsigned limit_s = test->limit_s ? test->limit_s : 180;
     const char *scale = getenv("HOLDFAST_TEST_SLOW");
     int status = 0;
     pid_t pid;
