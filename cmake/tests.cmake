@@ -74,6 +74,14 @@ function(hf_test)
     endif()
 endfunction()
 
+# hf_not_under(address|thread TARGET...): that sanitizer runs no test of these,
+# so its build does without them.
+function(hf_not_under sanitizer)
+    if(HF_SANITIZE STREQUAL sanitizer)
+        set_target_properties(${ARGN} PROPERTIES EXCLUDE_FROM_ALL ON)
+    endif()
+endfunction()
+
 # Runs when the whole tree has been read, whoever registered last.
 function(hf_write_tests)
     get_property(lines GLOBAL PROPERTY HF_TEST_LINES)

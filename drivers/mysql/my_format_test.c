@@ -270,6 +270,7 @@ static void rowlock_excludes_both_ways(void)
     peer_does(p, "START TRANSACTION");
     EXPECT_EQ(select_for_update(p, "job"), SQL_CLASH);
     peer_does(p, "ROLLBACK");
+    test_sleep_ms(3000); /* longer than our other transactions may be silent */
     EXPECT_EQ(ours_renew(r, &place), HF_GRANTED);
     EXPECT_EQ(ours_leave(r, &place), HF_GRANTED);
     EXPECT_EQ(ours_leave(r, &other), HF_GRANTED);

@@ -222,12 +222,14 @@ static void start_running(running *r)
  * first: either the session lives and its entry stands, or neither. */
 static void race_renewal(const char *query)
 {
+    enum { LEASE_MS = 2000 };
     world w = world_begin(NULL, query);
     int lived = 0, died = 0;
 
-    for (int i = 0; i < 6; i++) {
-        party *p = party_open(w.direct, 700),
-              *q = party_open(w.direct, LONG_MS);
+    /* On a slow machine more often, until it came in time once. */
+    for (int i = 0; i < 6 || (lived + died == 0 && i < 18); i++) {
+        party *q = party_open(w.direct, LONG_MS),
+              *p = party_open(w.direct, LEASE_MS);
         hf_place held = make_place("k", HF_EXCLUSIVE);
         hf_place place = make_place("k", HF_EXCLUSIVE);
         running renews = {.p = p, .ttl_ms = 5000};
@@ -238,20 +240,20 @@ static void race_renewal(const char *query)
         must_hold(p, &held);
         EXPECT_CODE(try_join(q, &place), HF_EBUSY); /* an observer begins */
         began = test_now_ms();
-        pid = hold_row(w.s, "UPDATE hf_session SET name = 'x'", 1.0);
-        if (test_now_ms() - began > 600) { /* a slow machine: again */
+        pid = hold_row(w.s, "UPDATE hf_session SET name = 'x'", 2.6);
+        if (test_now_ms() - began > LEASE_MS - 100) { /* too late */
             await_child(pid);
         } else if (i % 2) {
             start_running(&renews);
-            test_sleep_ms((int)(760 - (test_now_ms() - began)));
+            test_sleep_ms((int)(LEASE_MS + 100 - (test_now_ms() - began)));
             start_running(&takes);
             await_child(pid);
             pthread_join(renews.thread, NULL);
             pthread_join(takes.thread, NULL);
         } else {
-            test_sleep_ms((int)(760 - (test_now_ms() - began)));
+            test_sleep_ms((int)(LEASE_MS + 100 - (test_now_ms() - began)));
             start_running(&takes);
-            test_sleep_ms(100);
+            test_sleep_ms(200);
             start_running(&renews);
             await_child(pid);
             pthread_join(renews.thread, NULL);
@@ -266,7 +268,7 @@ static void race_renewal(const char *query)
             } else {
                 died++;
                 EXPECT(takes.code == 0 || takes.code == HF_EBUSY);
-                EXPECT(party_renew(p, 700) != 0);
+                EXPECT(party_renew(p, LEASE_MS) != 0);
             }
             EXPECT_EQ(entries_of(w.s, "k"), 1);
         }

@@ -133,7 +133,7 @@ static void dead_grantee_is_passed_over(void)
 /* One of several readers dies: the writer waits for the other still. */
 static void dead_reader_among_others(void)
 {
-    party *a = party_open(lease_ms()), *b = party_open(LONG_MS);
+    party *b = party_open(LONG_MS), *a = party_open(lease_ms());
     hf_place one = make_place("k", HF_SHARED);
     hf_place two = make_place("k", HF_SHARED);
     hf_place writer = make_place("k", HF_EXCLUSIVE);

@@ -159,9 +159,12 @@ static void every_queue_of_four(void)
              4);
 }
 
-/* Five: every mix, and every order that begins with one of the first two. */
+/* Five: every mix, and every order that begins with one of the first two.  A
+ * sanitizer looks at the code, which every fourth of them reaches, too. */
 static void queues_of_five(void)
 {
+    const char *sanitizer = getenv("HF_SANITIZE");
+    size_t step = sanitizer && *sanitizer ? 4 : 1;
     history h;
 
     open_history(&h, "k");
@@ -172,7 +175,7 @@ static void queues_of_five(void)
             kinds[i].mode = mix >> i & 1 ? HF_SHARED : HF_EXCLUSIVE;
         for (size_t i = 0; i < 5; i++)
             kinds[i].places = 0;
-        for (size_t order = 0; order < 120; order++) {
+        for (size_t order = mix % step; order < 120; order += step) {
             if (order % 5 < 2)
                 play_order(&h, kinds, 5, order);
         }

@@ -7,7 +7,7 @@
 typedef struct test_case {
     const char *name;
     void (*run)(void);
-    unsigned limit_s; /* 0: 180: for a machine that is ten times slower */
+    unsigned limit_s; /* 0: 180 */
 } test_case;
 
 /* clang-format off */
