@@ -118,6 +118,7 @@ static void grant(hf__req *req, hf_nsec sent)
     entry->token = s->caps & HF_CAP_TOKEN ? entry->place.token : 0;
     entry->spare =
         s->caps & HF_CAP_RUN && entry->place.run ? entry->place.run - 1 : 0;
+    entry->run_since = now;
     hf__req_granted(req, entry, now);
 }
 

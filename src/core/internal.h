@@ -28,7 +28,11 @@
 #include "core/mutant.h"
 #include "core/work.h"
 
-enum { HF_RUN_MAX = 16, HF_LOOK_MAX = 256 };
+/* A hand-over through a store takes a part of a millisecond, so much may be
+ * used here before it: a run is HF_RUN_SURE sections, however long they are,
+ * and goes on up to HF_RUN_MAX in its first millisecond. */
+enum { HF_RUN_SURE = 16, HF_RUN_MAX = 64, HF_LOOK_MAX = 256 };
+#define HF_RUN_TIME HF_MS(1)
 
 typedef struct hf__session hf__session;
 typedef struct hf__key hf__key;
@@ -170,6 +174,7 @@ struct hf__entry {
     uint64_t owner, token;
     uint32_t spare;       /* numbers left for local hand-overs */
     int fd;               /* that tells the loss; -1: not asked for */
+    hf_nsec run_since;    /* when the first of the run was granted */
     hf_nsec own_deadline; /* of a fixed lease, or of a hold that expires by
                              itself (HF_CAP_EACH); HF_NEVER: none */
     hf_nsec sure_at;      /* when what set it was sent */
