@@ -118,6 +118,7 @@ static void grant(hf__req *req, hf_nsec sent)
     entry->token = s->caps & HF_CAP_TOKEN ? entry->place.token : 0;
     entry->spare =
         s->caps & HF_CAP_RUN && entry->place.run ? entry->place.run - 1 : 0;
+    entry->run_since = now;
     hf__req_granted(req, entry, now);
 }
 
@@ -274,7 +275,7 @@ bool hf__join_prepare(hf__req *req, hf_op *op, hf_place *copy)
         req->entry->req = req;
         if (req->want.mode == HF_EXCLUSIVE)
             req->key->exclusive = req->entry;
-        if (!req->cond)
+        if (!req->bell)
             req->entry->place.own[1] |= HF_PLACE_PUSH;
     }
     req->state = HF_REQ_JOINING;
@@ -338,7 +339,7 @@ void hf__req_advance(hf__req *req)
     hf__session *s = req->s;
     hf__flight *flight;
 
-    if (req->cond) {
+    if (req->bell) {
         hf__req_wake(req);
         return;
     }

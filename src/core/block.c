@@ -2,7 +2,7 @@
  *
  * It attaches, joins, confirms and looks by itself, so that an uncontended
  * lock never changes threads, and sleeps in the driver where the driver can
- * (park), else on its own condition.  What it gives up it leaves before it
+ * (park), else on its own bell.  What it gives up it leaves before it
  * returns: a caller that timed out finds no trace of itself in the queue. */
 #include <string.h>
 
@@ -94,7 +94,7 @@ static void sleep_here(hf__req *req)
                       : req->deadline;
     hf_nsec now;
 
-    hf__session_sleep(req->s, req->cond, due);
+    hf__session_sleep(req->s, req->bell, due);
     now = hfd_now();
     if (now >= req->deadline) {
         hf__req_stop(req, HF_ETIMEDOUT);

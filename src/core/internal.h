@@ -24,11 +24,16 @@
 
 #include "base/heap.h"
 #include "base/list.h"
+#include "core/bell.h"
 #include "core/lease.h"
 #include "core/mutant.h"
 #include "core/work.h"
 
-enum { HF_RUN_MAX = 16, HF_LOOK_MAX = 256 };
+/* A hand-over through a store takes a part of a millisecond, so much may be
+ * used here before it: a run is HF_RUN_SURE sections, however long they are,
+ * and goes on up to HF_RUN_MAX in its first millisecond. */
+enum { HF_RUN_SURE = 16, HF_RUN_MAX = 64, HF_LOOK_MAX = 256 };
+#define HF_RUN_TIME HF_MS(1)
 
 typedef struct hf__session hf__session;
 typedef struct hf__key hf__key;
@@ -121,9 +126,9 @@ struct hf__req {
     hf_op_kind kind; /* JOIN, LEAVE, RENEW or PUBLISH */
     int cancel_dup;  /* what the keeper watches; -1: none */
     int code;
-    pthread_cond_t *cond; /* the caller's; NULL: collected */
-    hf__entry *to_leave;  /* for its thread to leave before it returns */
-    uint64_t hold_id;     /* the hold it made or was about */
+    hf__bell *bell;      /* the caller's; NULL: collected */
+    hf__entry *to_leave; /* for its thread to leave before it returns */
+    uint64_t hold_id;    /* the hold it made or was about */
     void *user;
     hf_error *error; /* detail; NULL: the code's own text */
     hf__result result;
@@ -170,6 +175,7 @@ struct hf__entry {
     uint64_t owner, token;
     uint32_t spare;       /* numbers left for local hand-overs */
     int fd;               /* that tells the loss; -1: not asked for */
+    hf_nsec run_since;    /* when the first of the run was granted */
     hf_nsec own_deadline; /* of a fixed lease, or of a hold that expires by
                              itself (HF_CAP_EACH); HF_NEVER: none */
     hf_nsec sure_at;      /* when what set it was sent */
@@ -222,7 +228,8 @@ struct hf__session {
     hf__node open_node; /* in the list of open sessions */
     uint64_t fork_mark;
     atomic_uint calls; /* inside the API */
-    pthread_cond_t calm;
+    hf__bell calm;
+    hf__rung rung; /* heard when mu is unlocked */
     bool closing;
 
     const hf_driver *driver;
@@ -301,10 +308,9 @@ int hf__session_enter(const hf_session *handle, hf__session **ret,
 void hf__session_leave(hf__session *s); /* unlocks */
 void hf__session_lock(hf__session *s);
 void hf__session_unlock(hf__session *s); /* and starts what is in the outbox */
-/* Wait on cond until due at the latest; starts what is in the outbox first,
- * and then returns at once. */
-void hf__session_sleep(hf__session *s, pthread_cond_t *cond, hf_nsec due);
-void hf__cond_init(pthread_cond_t *cond);
+/* Sleep until the bell is rung, due at the latest; starts what is in the outbox
+ * first, and then returns at once. */
+void hf__session_sleep(hf__session *s, hf__bell *bell, hf_nsec due);
 /* Make op ready for this session, to be finished one attempt from now. */
 void hf__op_init(hf__session *s, hf_op *op, hf_op_kind kind);
 /* Run op on this thread; the mutex is released meanwhile. */

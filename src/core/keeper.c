@@ -51,7 +51,7 @@ static bool wants_look(const hf__entry *entry)
 {
     return entry->state == HF_ENTRY_WAITING && entry->req &&
            entry->req->state == HF_REQ_WAITING &&
-           !(entry->req->cond && entry->s->driver->park);
+           !(entry->req->bell && entry->s->driver->park);
 }
 
 static hf__flight *new_recheck(hf__session *s)

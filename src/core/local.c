@@ -9,9 +9,10 @@
  *
  * Hand-over: an exclusive entry owns `run` numbers.  On release it passes to
  * the next exclusive request in line without a round trip, with the next
- * number, while numbers are left: so tokens rise on every hold (G2), and
- * others wait for at most HF_RUN_MAX sections.  Never when the lease is in
- * doubt, never with a lease, value or minimum of its own.
+ * number, while numbers are left and not both HF_RUN_SURE sections and
+ * HF_RUN_TIME are used up: so tokens rise on every hold (G2), and others wait
+ * for at most so many sections, or so long and one section more (G11).  Never
+ * when the lease is in doubt, never with a lease, value or minimum of its own.
  *
  * A key that is neither held nor waited for is freed at once: a million
  * different keys in turn cost nothing. */
@@ -149,6 +150,15 @@ static bool is_plain(const hf__want *want)
            !want->value_len;
 }
 
+/* Does the run allow one more section here? */
+static bool is_run_left(const hf__entry *entry, hf_nsec now)
+{
+    if (entry->spare == 0)
+        return HF_MUTANT(RUN_NOT_RESERVED);
+    return entry->place.run - entry->spare < HF_RUN_SURE ||
+           now - entry->run_since < HF_RUN_TIME;
+}
+
 bool hf__line_hand_over(hf__entry *entry, hf_nsec now)
 {
     hf__session *s = entry->s;
@@ -161,7 +171,7 @@ bool hf__line_hand_over(hf__entry *entry, hf_nsec now)
     req = HF_CONTAINER(node, hf__req, line);
     if (!is_plain(&req->want) || req->entry)
         return false;
-    if (entry->spare == 0 && !HF_MUTANT(RUN_NOT_RESERVED))
+    if (!is_run_left(entry, now))
         return false;
     if (!HF_MUTANT(HANDOVER_WHEN_LOST) &&
         (entry->told != HF_HELD || hf__lease_state(&s->lease, now) != HF_HELD))

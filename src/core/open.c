@@ -76,7 +76,6 @@ static int make_session(hf__session **ret, const hf_open_options *o,
         return code;
     }
     pthread_mutex_init(&s->mu, NULL);
-    hf__cond_init(&s->calm);
     hf__crew_init(&s->pool, 4);
     hf__crew_init(&s->renewer, 1);
     hf__crew_init(&s->teller, 1);
@@ -107,7 +106,6 @@ static void free_session(hf__session *s)
     hfd_free(s->keys);
     hfd_free(s->rids);
     hfd_free(s->name);
-    pthread_cond_destroy(&s->calm);
     pthread_mutex_destroy(&s->mu);
     hfd_free(s);
 }

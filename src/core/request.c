@@ -82,8 +82,8 @@ void hf__req_wake(hf__req *req)
 {
     if (req->parked && req->entry)
         req->s->driver->unpark(req->s->store, &req->entry->place);
-    if (req->cond)
-        pthread_cond_signal(req->cond);
+    if (req->bell)
+        hf__bell_ring(&req->s->rung, req->bell);
 }
 
 void hf__req_finish(hf__req *req, int code, const hf_error *why)
@@ -108,7 +108,7 @@ void hf__req_finish(hf__req *req, int code, const hf_error *why)
     }
     if (req->kind == HF_OP_JOIN)
         s->waiters--;
-    if (!req->cond)
+    if (!req->bell)
         hf__req_post(req);
     if (key) {
         req->key = NULL;
@@ -263,7 +263,7 @@ void hf__req_back_in_line(hf__req *req)
 static void leave_entry(hf__req *req, hf__entry *entry)
 {
     entry->req = NULL;
-    if (req->cond && !req->to_leave) {
+    if (req->bell && !req->to_leave) {
         hf__leave_begin(entry);
         hf__entry_ref(entry);
         req->to_leave = entry;

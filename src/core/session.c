@@ -50,7 +50,7 @@ int hf__session_enter(const hf_session *handle, hf__session **ret,
 void hf__session_leave(hf__session *s)
 {
     if (atomic_fetch_sub(&s->calls, 1) == 1 && s->closing)
-        pthread_cond_broadcast(&s->calm);
+        hf__bell_ring(&s->rung, &s->calm);
     hf__session_unlock(s);
 }
 
@@ -81,41 +81,38 @@ static void start_flight(hf__flight *flight)
     }
 }
 
+/* The session may be gone when the bells are heard. */
+static void unlock_and_hear(hf__session *s)
+{
+    hf__rung rung = s->rung;
+
+    s->rung.count = 0;
+    pthread_mutex_unlock(&s->mu);
+    hf__bell_hear(&rung);
+}
+
 void hf__session_unlock(hf__session *s)
 {
     hf__node *node;
 
     while ((node = hf__list_first(&s->outbox)) != NULL) {
         hf__list_remove(node);
-        pthread_mutex_unlock(&s->mu);
+        unlock_and_hear(s);
         start_flight(HF_CONTAINER(node, hf__flight, job.node));
         pthread_mutex_lock(&s->mu);
     }
-    pthread_mutex_unlock(&s->mu);
+    unlock_and_hear(s);
 }
 
-void hf__cond_init(pthread_cond_t *cond)
+void hf__session_sleep(hf__session *s, hf__bell *bell, hf_nsec due)
 {
-    pthread_condattr_t attr;
+    unsigned count = hf__bell_count(bell);
+    bool busy = !hf__list_empty(&s->outbox);
 
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
-void hf__session_sleep(hf__session *s, pthread_cond_t *cond, hf_nsec due)
-{
-    if (!hf__list_empty(&s->outbox)) {
-        hf__session_unlock(s);
-        hf__session_lock(s);
-    } else if (due == HF_NEVER) {
-        pthread_cond_wait(cond, &s->mu);
-    } else if (due > hfd_now()) {
-        struct timespec ts = hf__clock_monotonic(due);
-
-        pthread_cond_timedwait(cond, &s->mu, &ts);
-    }
+    hf__session_unlock(s);
+    if (!busy && (due == HF_NEVER || due > hfd_now()))
+        hf__bell_sleep(bell, count, due);
+    hf__session_lock(s);
 }
 
 void hf__op_init(hf__session *s, hf_op *op, hf_op_kind kind)
@@ -167,7 +164,7 @@ static void flight_done(hf_op *op)
     hf__flight_free(flight);
     s->flights--;
     if (s->closing)
-        pthread_cond_broadcast(&s->calm);
+        hf__bell_ring(&s->rung, &s->calm);
     hf__session_unlock(s);
 }
 
@@ -226,8 +223,8 @@ static void wake_waiting(hf__session *s)
     HF_LIST_EACH(node, &s->reqs) {
         hf__req *req = HF_CONTAINER(node, hf__req, all);
 
-        if (req->cond && req->state == HF_REQ_LINE)
-            pthread_cond_signal(req->cond);
+        if (req->bell && req->state == HF_REQ_LINE)
+            hf__bell_ring(&s->rung, req->bell);
     }
 }
 
@@ -297,8 +294,8 @@ void hf__session_want(hf__session *s, bool here)
         HF_LIST_EACH(node, &s->reqs) {
             hf__req *req = HF_CONTAINER(node, hf__req, all);
 
-            if (req->cond && req->state == HF_REQ_LINE) {
-                pthread_cond_signal(req->cond);
+            if (req->bell && req->state == HF_REQ_LINE) {
+                hf__bell_ring(&s->rung, req->bell);
                 return;
             }
         }

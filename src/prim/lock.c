@@ -43,7 +43,7 @@ static int make_want(hf__session *s, hf__want *want, hf__manner *manner,
 
 static int take_lock(const lock_call *call, hf_hold **ret, hf_error *err)
 {
-    pthread_cond_t cond;
+    hf__bell bell = {0};
     hf__session *s;
     hf__want want;
     hf__manner manner;
@@ -57,8 +57,7 @@ static int take_lock(const lock_call *call, hf_hold **ret, hf_error *err)
     if (code == 0)
         code = hf__req_new(&req, s, &want, &manner, err);
     if (code == 0) {
-        hf__cond_init(&cond);
-        req->cond = &cond;
+        req->bell = &bell;
         code = hf__req_submit(req, call->key, &manner, err);
         if (code == 0) {
             hf__req_wait(req);
@@ -71,7 +70,6 @@ static int take_lock(const lock_call *call, hf_hold **ret, hf_error *err)
                 hf__thread_count_hold(1);
         }
         hf__req_free(req);
-        pthread_cond_destroy(&cond);
     }
     hf__session_leave(s);
     return code;

@@ -6,7 +6,7 @@
  * the write is caught here, and a core that forgets to write sleeps on, as its
  * thread would.
  *
- * hf_close blocks; it sleeps on a condition, which is caught as well, and the
+ * hf_close blocks; it sleeps on a bell, which is caught as well, and the
  * world goes on meanwhile. */
 #include "sim/sim.h"
 
@@ -29,17 +29,13 @@ ssize_t __wrap_write(int fd, const void *buf, size_t len)
     return __real_write(fd, buf, len);
 }
 
-int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                                  const struct timespec *until);
-int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                                  const struct timespec *until)
+void __wrap_hf__bell_sleep(hf__bell *bell, unsigned count, hf_nsec due);
+void __wrap_hf__bell_sleep(hf__bell *bell, unsigned count, hf_nsec due)
 {
-    (void)cond;
-    (void)until;
-    pthread_mutex_unlock(mutex);
+    (void)bell;
+    (void)count;
+    (void)due;
     sim_run_one(world, HF_NEVER);
-    pthread_mutex_lock(mutex);
-    return 0;
 }
 
 static void run_keeper(sim_client *c)

@@ -15,8 +15,8 @@
 -- is good by its own clock, so a session that ends at this moment harms nobody.
 local call = redis.call
 local plain = #ARGV < 6 and call('EXISTS', KEYS[1]) == 1
-if plain and call('HLEN', KEYS[3]) == 0 and
-   call('HSETNX', KEYS[2], ARGV[1], KEYS[3]) == 1 then
+local fields = plain and call('HLEN', KEYS[3])
+if fields == 0 and call('HSETNX', KEYS[2], ARGV[1], KEYS[3]) == 1 then
     local old = call('GETSET', KEYS[4], ARGV[3])
     if not old or tonumber(old) < tonumber(ARGV[2]) then
         call('HSET', KEYS[3], ARGV[1], ARGV[4])
@@ -32,15 +32,15 @@ end
 -- The second most common one: one holds it alone, or several wait already, and
 -- nobody's end is near.  The holder's end is at least a second later than T.
 if plain and ARGV[4]:sub(34, 34) == '0' then
-    local T, kind
-    local summary = call('HGET', KEYS[3], 'w')
-    if summary then
-        T, kind = summary:match('^(%d+) (%d)')
+    local T, kind, summary
+    local one = fields == 1 and call('HGETALL', KEYS[3])
+    if not one or one[1] == 'w' then
+        summary = one and one[2] or call('HGET', KEYS[3], 'w')
+        T, kind = (summary or ''):match('^(%d+) (%d)')
     else
-        local holder = call('HGETALL', KEYS[3])
-        local sid, mode, ends = (holder[2] or ''):match(
+        local sid, mode, ends = one[2]:match(
             '^(%x+) (%d) %d+ %d+ %d+ %d+ (%d+)')
-        if ends == '0' and #holder[1] == 32 then
+        if ends == '0' and #one[1] == 32 then
             local left = call('PTTL', KEYS[1]:sub(1, -33) .. sid)
             if left > 1000 then
                 T = string.format('%.0f', ARGV[2] + (left - 1000) * 1000)
@@ -50,19 +50,19 @@ if plain and ARGV[4]:sub(34, 34) == '0' then
     end
     if T and kind ~= '2' and tonumber(T) > tonumber(ARGV[2]) then
         -- Asked again, it may well be the holder itself: the long way.
-        local known = call('HEXISTS', KEYS[2], ARGV[1]) == 1
-        if not known and ARGV[5] == 't' then
-            return {5, T - ARGV[2]}
-        elseif not known then
+        if ARGV[5] == 't' then
+            if call('HEXISTS', KEYS[2], ARGV[1]) == 0 then
+                return {5, T - ARGV[2]}
+            end
+        elseif call('HSETNX', KEYS[2], ARGV[1], KEYS[3]) == 1 then
             local P, key = KEYS[4]:sub(1, -2), KEYS[3]:sub(#KEYS[4] + 2)
             local num, record = ARGV[2], ARGV[4]
-            local old = tonumber(call('GET', KEYS[4]) or 0)
+            local old = tonumber(call('GETSET', KEYS[4], num) or 0)
             if old >= tonumber(num) then
                 num = string.format('%.0f', old + 1)
                 record = record:gsub(' ' .. ARGV[2], ' ' .. num, 3)
+                call('SET', KEYS[4], num)
             end
-            call('SET', KEYS[4], num)
-            call('HSET', KEYS[2], ARGV[1], KEYS[3])
             call('HSET', P .. 'd:' .. key, ARGV[1], record)
             call('ZADD', P .. 'w:' .. key, num, ARGV[1])
             if not summary then

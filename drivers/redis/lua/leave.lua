@@ -22,7 +22,8 @@ if (#ARGV == 2 or ARGV[4] == '0' and ARGV[5] == '0') and
     if others == 1 and #ARGV == 2 then
         local P, key = KEYS[1]:sub(1, -35), KEYS[2]:sub(#KEYS[1] - 31)
         local W, D = P .. 'w:' .. key, P .. 'd:' .. key
-        local rid = call('ZRANGE', W, 0, 0)[1]
+        local waiting = call('ZRANGE', W, 0, 1)
+        local rid, more = waiting[1], waiting[2]
         local record = rid and call('HGET', D, rid)
         local head, run, value
         if record then
@@ -32,22 +33,28 @@ if (#ARGV == 2 or ARGV[4] == '0' and ARGV[5] == '0') and
         local sid = head and head:sub(1, 32)
         local left = sid and call('PTTL', P .. 'l:' .. sid) or 0
         if left > 1000 then
-            local num, old = ARGV[2], tonumber(call('GET', P .. 'c') or 0)
+            local num, last = ARGV[2], ARGV[2]
+            if run ~= '1' then
+                last = string.format('%.0f', num + run - 1)
+            end
+            local old = tonumber(call('GETSET', P .. 'c', last) or 0)
             if old >= tonumber(num) then
                 num = string.format('%.0f', old + 1)
+                call('SET', P .. 'c', string.format('%.0f', old + run))
             end
-            call('SET', P .. 'c', run == '1' and num or
-                                  string.format('%.0f', num + run - 1))
-            call('HSET', KEYS[2], rid, head .. ' ' .. num .. ' a 0 ' .. value)
+            local granted = head .. ' ' .. num .. ' a 0 ' .. value
+            if more then
+                call('HSET', KEYS[2], rid, granted, 'w', string.format(
+                     '%.0f 0 0', ARGV[2] + (left - 1000) * 1000))
+            else
+                call('HSET', KEYS[2], rid, granted)
+            end
             call('ZREM', W, rid)
             call('HDEL', D, rid)
             if call('PUBLISH', P .. 'c:' .. sid,
                     'G ' .. rid .. ' ' .. num .. ' ' .. run) > 0 then
-                if call('EXISTS', W) == 0 then
+                if not more then
                     call('HDEL', KEYS[2], 'w')
-                else
-                    call('HSET', KEYS[2], 'w', string.format(
-                         '%.0f 0 0', ARGV[2] + (left - 1000) * 1000))
                 end
                 return 1
             end
