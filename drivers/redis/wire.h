@@ -107,6 +107,9 @@ void redis_wire_abandon(redis_wire *wire);
 void redis_wire_start(redis_wire *wire, redis_call *call);
 /* Work on this thread until it has landed, at its deadline at the latest. */
 void redis_wire_drive(redis_wire *wire, redis_call *call);
+/* Work on this thread until the instant at most.  False: it has not landed,
+ * and nobody drives it from now on.  Not for one that is started again. */
+bool redis_wire_drive_for(redis_wire *wire, redis_call *call, hf_nsec until);
 int redis_wire_fd(redis_wire *wire);
 void redis_wire_dispatch(redis_wire *wire);
 /* Of the connection that stood last; false: none did yet. */

@@ -126,7 +126,7 @@ static void take_back(redlock_store *store, hf_place *const *places, size_t n,
     round = make_round(store, NULL, places, n, 'D', NULL);
     if (round) {
         round->complete = undone;
-        if (round_start(round, hfd_now() + HF_MS(1000)) == 0)
+        if (round_start(round, hfd_now() + HF_MS(2000)) == 0)
             return;
     }
     hfd_log(HF_LOG_WARN, "redlock: no memory to take back %zu votes: they "

@@ -62,11 +62,6 @@ static void redlock_dispatch(hf_store *base)
         redis_wire_dispatch(store->nodes[i].wire);
 }
 
-void format_probe(hf_store *store, hf_op *op)
-{
-    redlock_probe(store, op);
-}
-
 /* ---- What the wires tell ------------------------------------------------ */
 
 static void on_message(void *ctx, const char *channel, size_t channel_len,
@@ -106,7 +101,7 @@ static int read_options(redlock_store *store, const hf_url *url, hf_error *err)
     store->tokens = true;
     code = hfd_url_flag(url, "token", &store->tokens, err);
     if (code == 0)
-        code = hfd_url_number(url, "node_ms", 5, 10000, &node_ms, err);
+        code = hfd_url_number(url, "node_ms", 1, 10000, &node_ms, err);
     if (code == 0)
         code = hfd_url_flag(url, "strict", &strict, err);
     if (code == 0)
@@ -189,6 +184,7 @@ static int open_node(redlock_store *store, const hf_url *url, size_t i,
     if (code)
         return code;
     store->count = i + 1;
+    node->exposed = !redis_host_is_local(address.host);
     snprintf(node->where, sizeof node->where, "%.70s:%u", address.host,
              address.port);
     if (epoll_ctl(store->epoll_fd, EPOLL_CTL_ADD, redis_wire_fd(node->wire),
@@ -220,7 +216,6 @@ static void greeted(redlock_round *round)
 static int reach_majority(redlock_store *store, hf_error *err)
 {
     redlock_round *round = round_new(store, NULL, SHAPE_TIME, 0);
-    hf_nsec patience = store->node_time;
     int code = 0;
 
     if (!round)
@@ -229,12 +224,10 @@ static int reach_majority(redlock_store *store, hf_error *err)
     resp_text(&round->bytes, "TIME");
     round->complete = greeted;
     round->refs++; /* ours */
-    store->node_time = dial_time;
     if (round_start(round, hfd_now() + dial_time) != 0) {
         round_drop(round);
         return hfd_error(err, HF_ENOMEM, "redlock", 0, "out of memory");
     }
-    store->node_time = patience;
     redlock_await(store, round_is_over, round, hfd_now() + late_time);
     pthread_mutex_lock(&round->mu);
     if (round_heard(round) < vote_majority(store->count)) {

@@ -27,7 +27,7 @@ typedef struct redlock_store {
     redlock_node nodes[VOTE_NODES_MAX];
     size_t count;
     int epoll_fd;        /* of the wires' own */
-    hf_nsec node_time;   /* for the answer of one server; 0: by the lease */
+    hf_nsec node_time;   /* that a caller waits for one; 0: by the lease */
     bool tokens;         /* draw numbers */
     hf_nsec settled;     /* a younger server's vote does not count; 0: it does */
     atomic_uint working; /* rounds and walks that have not ended */
@@ -46,6 +46,7 @@ typedef struct redlock_call {
     redis_call call; /* first */
     redlock_round *round;
     unsigned node;
+    bool waited_for; /* driven, at first */
     bool landed;
     hf_outcome outcome;
     hf_nsec born; /* of the server that it was sent to */
@@ -149,9 +150,5 @@ static inline redlock_op *redlock_op_of(hf_op *op)
 /* "HOST:PORT: reason; HOST:PORT: reason", as much as has room. */
 void redlock_reasons(char *ret, size_t room, const hf_error *const *why,
                      size_t n);
-
-/* ---- probe.c, list.c ---- */
-
-void redlock_probe(hf_store *store, hf_op *op);
 
 #endif

@@ -4,9 +4,10 @@
  * drives all connections.  The command goes out to everybody before anything
  * is waited for; a caller's own thread then collects the answers one after the
  * other, which have come side by side, and a round that nobody drives ends on
- * the thread that reads the answer which decides it.  A server that did not
- * answer the last time is not waited for unless nothing is decided without it,
- * so one that is stopped costs one short deadline and not one for each call.
+ * the thread that reads the answer which decides it.  Each has a short time to
+ * answer in; who misses it is waited for only as long as nothing is decided
+ * without it, and not at all by the next call unless it has answered since.  So
+ * a server that is stopped costs one short time, and not one for each call.
  * Knows nothing of what is asked (act.c, list.c).
  *
  * Safety.  The instant that counts is read before the first byte of the first
@@ -21,7 +22,7 @@
 
 #include "redlock.h"
 
-enum { SLICE_MS = 10, NODE_LEAST_MS = 200, NODE_MOST_MS = 500 };
+enum { SLICE_MS = 10, NODE_LEAST_MS = 20, NODE_MOST_MS = 100 };
 
 /* ---- Lifetime ----------------------------------------------------------- */
 
@@ -255,7 +256,7 @@ static void call_landed(redis_call *at, hf_outcome outcome, const resp *reply,
 
 static hf_nsec time_of_node(const redlock_store *store, const hf_op *op)
 {
-    hf_nsec time = op && op->ttl > 0 ? op->ttl / 20 : 0;
+    hf_nsec time = op && op->ttl > 0 ? op->ttl / 100 : 0;
 
     if (store->node_time > 0)
         return store->node_time;
@@ -267,7 +268,6 @@ static hf_nsec time_of_node(const redlock_store *store, const hf_op *op)
 int round_start(redlock_round *round, hf_nsec deadline)
 {
     redlock_store *store = round->store;
-    hf_nsec time = time_of_node(store, round->op);
     bool driven = round->op && round->op->driven, complete;
 
     if (round->bytes.failed) {
@@ -281,8 +281,6 @@ int round_start(redlock_round *round, hf_nsec deadline)
     round->refs += (unsigned)store->count;
     round->pending = (unsigned)store->count + 1; /* until all went out */
     round->sent = hfd_now();
-    if (deadline > round->sent + time)
-        deadline = round->sent + time;
     for (unsigned i = 0; i < store->count; i++) {
         redlock_call *call = &round->calls[i];
 
@@ -291,7 +289,8 @@ int round_start(redlock_round *round, hf_nsec deadline)
         call->call.encode = encode_call;
         call->call.landed = call_landed;
         call->call.deadline = deadline;
-        call->call.driven = driven && atomic_load(&store->nodes[i].answers);
+        call->waited_for = driven && atomic_load(&store->nodes[i].answers);
+        call->call.driven = call->waited_for;
         redis_wire_start(store->nodes[i].wire, &call->call);
     }
     pthread_mutex_lock(&round->mu);
@@ -321,10 +320,14 @@ static bool round_is_ready(void *arg)
 void round_drive(redlock_round *round)
 {
     redlock_store *store = round->store;
+    hf_nsec until = round->sent + time_of_node(store, round->op);
 
     for (unsigned i = 0; i < store->count; i++) {
-        if (round->calls[i].call.driven)
-            redis_wire_drive(store->nodes[i].wire, &round->calls[i].call);
+        redlock_node *node = &store->nodes[i];
+
+        if (round->calls[i].waited_for &&
+            !redis_wire_drive_for(node->wire, &round->calls[i].call, until))
+            atomic_store(&node->answers, false);
     }
     redlock_await(store, round_is_ready, round, HF_NEVER);
     pthread_mutex_lock(&round->mu);
