@@ -167,6 +167,7 @@ typedef struct format_record {
     uint32_t asking;  /* calls under way that may take it */
     uint16_t looks;   /* how often it was found busy */
     uint16_t key_len; /* of the whole key in the store */
+    uint16_t given;   /* of several servers: which have given it back */
     uint8_t state;    /* format_state */
     bool stray;       /* such a call had no answer */
     bool left;        /* so had a leave */

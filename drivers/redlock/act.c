@@ -229,13 +229,6 @@ static int64_t middle_time(const redlock_round *round)
 
 /* ---- Counting ----------------------------------------------------------- */
 
-/* Where somebody stands who waits: below any token that is drawn from now on,
- * as far as their clocks agree. */
-static uint64_t number_of_waiter(int64_t now_us)
-{
-    return (uint64_t)(now_us / 1000000 - 1) * 1000000;
-}
-
 /* The answer about a vote; true: it must be taken back. */
 static bool judge_vote(const redlock_round *round, const vote_tally *tally,
                        int64_t lease_ms, format_answer *ret)
@@ -275,6 +268,43 @@ static bool judge_other(redlock_round *round, const vote_tally *tally,
         ret->code = FORMAT_ALIEN;
     }
     return tally->verdict != VOTE_OPEN;
+}
+
+/* A leave that too few answered is asked again, and then finds less: which
+ * servers had it is remembered.  So a lock that was lost is told as lost, also
+ * by the second answer.  False: it is open. */
+static bool judge_leave(redlock_round *round, size_t at, const hf_place *place,
+                        format_answer *ret)
+{
+    redlock_store *store = round->store;
+    format_data *data = format_of(&store->base);
+    unsigned had = 0, lost = 0, majority = vote_majority(store->count);
+    format_record *record;
+    unsigned given;
+
+    pthread_mutex_lock(&data->mu);
+    record = format_find(data, &place->rid);
+    given = record ? record->given : 0;
+    for (size_t i = 0; i < store->count; i++) {
+        const vote *v = &round->votes[i * round->places + at];
+
+        if (v->heard && v->code == VOTE_MINE)
+            given |= 1U << i;
+        if (given >> i & 1)
+            had++;
+        else if (v->heard)
+            lost++;
+    }
+    if (record) {
+        record->given = (uint16_t)given;
+        /* Else "gone" after a leave without an answer is that one's doing. */
+        if (had > 0 && lost > store->count - majority)
+            record->left = false;
+    }
+    pthread_mutex_unlock(&data->mu);
+    ret->code = had >= majority ? FORMAT_MINE : FORMAT_BUSY;
+    ret->left_ms = -2;
+    return had >= majority || lost > store->count - majority;
 }
 
 /* ---- The second round --------------------------------------------------- */
@@ -350,6 +380,10 @@ static void voted(redlock_round *round)
         vote_tally tally = round_tally(round, i);
         format_answer *answer = &a->answers[i];
 
+        if (op->kind == HF_OP_LEAVE) {
+            whole = judge_leave(round, i, all[i], answer);
+            continue;
+        }
         if (round->verbs[i] != 'J') {
             if (!judge_other(round, &tally, all[i], answer))
                 whole = false;
@@ -358,7 +392,7 @@ static void voted(redlock_round *round)
         if (judge_vote(round, &tally, lease_of(op, all[i]), answer))
             back[n++] = all[i];
         if (answer->code != FORMAT_MINE)
-            answer->token = number_of_waiter(a->now_us);
+            answer->token = 0;
         if (answer->code == FORMAT_MINE && store->tokens &&
             !vote_is_level(&tally, store->count))
             a->raised[behind++] = i;

@@ -2,15 +2,15 @@
  *
  * A vote is one script: SET NX PX on the key, and beside it a number that is
  * larger than all that this server drew for this key before.  The number lies
- * in a key of its own, which outlives the lock by an hour: until then the
- * server's own clock has passed it, and the clock is the floor of what is drawn
- * without it.  The clock counts in whole seconds there, so that servers whose
- * clocks agree roughly draw the same number and nobody needs to be raised.
+ * in a key of its own, which outlives the lock by an hour and ends when the
+ * server's own clock has passed it: what is drawn without it is the clock, in
+ * microseconds.  Servers that were level draw the same number again, so that
+ * nobody needs to be raised.
  *
  * Two of us here: the script is atomic.  Asked again, a vote finds itself as
- * the owner and draws anew: an old number may lie below one that was told since
- * (vote.c).  A record of another owner is never touched.  A number past 2^53
- * would be no exact one in Lua: such a server refuses to vote.
+ * the owner and draws once more, which is never less.  A record of another owner
+ * is never touched.  A number past 2^53 would be no exact one in Lua: such a
+ * server refuses to vote.
  *
  * Reply lost, late or doubled: a script that comes again finds what is mine, a
  * raise that comes late finds another owner and does nothing. */
@@ -44,7 +44,8 @@
     "                             ARGV[a + 3]\n"                               \
     "  local code, left, number = 0, -2, 0\n"                                  \
     "  if verb == 'J' and ARGV[1] == '1' then\n"                               \
-    "    number = math.max(token(k) + 1, t[1] * 1000000)\n"                    \
+    "    number = token(k)\n"                                                \
+    "    number = number > 0 and number + 1 or now\n"                         \
     "    if number > 9007199254740000 then\n"                                  \
     "      return redis.error_reply('ERR its clock or a number of it is ' ..\n" \
     "                               'past the year 2255')\n"                   \

@@ -237,8 +237,8 @@ static void judge_use(const judge *j)
 {
     if (j->use->tokens)
         find(j, HF_FINE, "token",
-             "rises strictly while a majority remembers, or the clocks of "
-             "those that forgot agree to a second");
+             "rises strictly while a majority remembers; beyond that by the "
+             "servers' clocks");
     else
         find(j, HF_WARN, "token",
              "off (token=no): nothing fences a holder that was paused past "

@@ -30,10 +30,30 @@ static const char *const option_names[] = {
 
 /* ---- Operations --------------------------------------------------------- */
 
+/* A server that was restarted votes again when the longest lease is over: so
+ * there must be none that is longer. */
+static bool is_too_long(const redlock_store *store, const hf_op *op)
+{
+    hf_nsec most = store->settled;
+
+    return most > 0 &&
+           ((op->kind == HF_OP_ATTACH && op->ttl > most) ||
+            (op->kind == HF_OP_RENEW && op->ttl > most) ||
+            (op->kind == HF_OP_JOIN && op->place->lease > most) ||
+            (op->kind == HF_OP_LEAVE && op->keep > most));
+}
+
 static void redlock_start(hf_store *store, hf_op *op)
 {
     memset(op->own, 0, sizeof(redlock_op));
-    format_start(store, op);
+    if (!is_too_long(redlock_of(store), op)) {
+        format_start(store, op);
+        return;
+    }
+    op->sent = hfd_now();
+    hfd_error(&op->error, HF_EINVAL, "redlock", 0,
+              "the lease is longer than max_lease_ms of this strict store");
+    hfd_finish(op, HF_NOT_APPLIED, HF_EINVAL);
 }
 
 static void redlock_drive(hf_store *store, hf_op *op)
