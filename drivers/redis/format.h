@@ -135,9 +135,9 @@ typedef struct format_kind {
     const char *tail;        /* behind it */
     const char *kept_before; /* how an owner that closed it is written */
     const char *kept_tail;
-    hf_nsec look_most; /* between looks of a waiter, at most */
+    hf_nsec look_most;  /* between looks of a waiter, at most */
     hf_nsec look_least; /* not 0: by chance between this and that */
-    bool patient;      /* all peers tell a release: look when it must be over */
+    bool patient; /* all peers tell a release: look when it must be over */
     /* The channel on which a release of this key is told; NULL: all keys
      * have the same ones, see `listen`. */
     size_t (*channel)(const format_data *data, const char *key, size_t len,

@@ -82,7 +82,7 @@ size_t format_batch(hf_op *op, size_t *ret_next)
 
 /* When a look is worth while.  Peers that tell every release are asked again
  * when the holder must be gone; others more and more rarely, but often; those
- * who vote by chance, so that two who have split the votes do not meet again. */
+ * who vote by chance, so that two who split the votes do not meet again. */
 static hf_nsec time_to_look(const format_kind *kind, format_record *record,
                             int64_t left_ms)
 {
@@ -97,7 +97,8 @@ static hf_nsec time_to_look(const format_kind *kind, format_record *record,
         uint32_t chance;
 
         hfd_random(&chance, sizeof chance);
-        look = kind->look_least + (most - kind->look_least) * (chance >> 16) / 65536;
+        look = kind->look_least +
+               (most - kind->look_least) * (chance >> 16) / 65536;
     }
     if (look > most)
         look = most;

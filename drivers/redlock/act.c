@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "redlock.h"
+#include "judge.h"
 
 typedef struct act { /* one act of an operation, over its rounds */
     void (*landed)(redis_call *call, hf_outcome outcome, const resp *reply,
@@ -47,19 +47,6 @@ static size_t gather(hf_op *op, hf_place *ret[FORMAT_BATCH])
             ret[count++] = places[i];
     }
     return count;
-}
-
-static int64_t lease_of(const hf_op *op, const hf_place *place)
-{
-    return format_ms(place->lease > 0 ? place->lease : op->ttl);
-}
-
-/* The algorithm's allowance for clocks that do not run alike. */
-static int64_t less_drift(int64_t left_ms, int64_t lease_ms)
-{
-    int64_t left = left_ms - lease_ms / 100 - 2;
-
-    return left > 0 ? left : 0;
 }
 
 static void undone(redlock_round *round)
@@ -91,16 +78,6 @@ static redlock_round *make_round(redlock_store *store, hf_op *op,
     return round;
 }
 
-/* Was a server asked and did not say what it did? */
-static bool is_unsure(const redlock_round *round)
-{
-    for (size_t i = 0; i < round->store->count; i++) {
-        if (!round->calls[i].landed || round->calls[i].outcome == HF_UNKNOWN)
-            return true;
-    }
-    return false;
-}
-
 static void mark_stray(redlock_store *store, const hf_place *place)
 {
     format_data *data = format_of(&store->base);
@@ -129,25 +106,13 @@ static void take_back(redlock_store *store, hf_place *const *places, size_t n,
         if (round_start(round, hfd_now() + HF_MS(2000)) == 0)
             return;
     }
-    hfd_log(HF_LOG_WARN, "redlock: no memory to take back %zu votes: they "
-                         "stay until their lease ends", n);
+    hfd_log(HF_LOG_WARN,
+            "redlock: no memory to take back %zu votes: they "
+            "stay until their lease ends",
+            n);
 }
 
 /* ---- The reply ---------------------------------------------------------- */
-
-static uint64_t token_of(redlock_store *store, const hf_place *place)
-{
-    format_data *data = format_of(&store->base);
-    const format_record *record;
-    uint64_t token = 0;
-
-    pthread_mutex_lock(&data->mu);
-    record = format_find(data, &place->rid);
-    if (record)
-        token = record->token;
-    pthread_mutex_unlock(&data->mu);
-    return token;
-}
 
 static void fail(redlock_round *round, act *a)
 {
@@ -175,9 +140,9 @@ static void tell(redlock_round *round, act *a)
     char head[32];
     resp reply;
 
-    hf__buf_add(&out, head,
-                (size_t)snprintf(head, sizeof head, "*%zu\r\n",
-                                 3 * a->count + 1));
+    hf__buf_add(
+        &out, head,
+        (size_t)snprintf(head, sizeof head, "*%zu\r\n", 3 * a->count + 1));
     add_number(&out, a->now_us);
     for (size_t i = 0; i < a->count; i++) {
         add_number(&out, (int64_t)a->answers[i].code);
@@ -201,7 +166,8 @@ static void tell_time(redlock_round *round, act *a)
     resp reply;
 
     snprintf(text, sizeof text, "*2\r\n:%lld\r\n:%lld\r\n",
-             (long long)(a->now_us / 1000000), (long long)(a->now_us % 1000000));
+             (long long)(a->now_us / 1000000),
+             (long long)(a->now_us % 1000000));
     reply = resp_at(text);
     a->landed(&redis_op_of(round->op)->call, HF_APPLIED, &reply, NULL);
 }
@@ -227,86 +193,6 @@ static int64_t middle_time(const redlock_round *round)
     return n ? times[n / 2] : 0;
 }
 
-/* ---- Counting ----------------------------------------------------------- */
-
-/* The answer about a vote; true: it must be taken back. */
-static bool judge_vote(const redlock_round *round, const vote_tally *tally,
-                       int64_t lease_ms, format_answer *ret)
-{
-    hf_nsec spent = hfd_now() - redis_op_of(round->op)->call.sent;
-    size_t nodes = round->store->count;
-
-    ret->left_ms = tally->left_ms;
-    ret->code = FORMAT_BUSY;
-    if (tally->dead > 0) {
-        ret->code = FORMAT_DEAD;
-    } else if (tally->verdict == VOTE_YES) {
-        ret->left_ms = less_drift(tally->left_ms, lease_ms);
-        ret->token = tally->number;
-        if (HF_MS(ret->left_ms) > spent)
-            ret->code = FORMAT_MINE;
-    } else if (tally->alien > nodes - vote_majority(nodes)) {
-        ret->code = FORMAT_ALIEN;
-    }
-    return ret->code != FORMAT_MINE &&
-           (tally->mine > 0 || round->store->settled > 0 || is_unsure(round));
-}
-
-/* The answer about something that is mine or is not; false: it is open. */
-static bool judge_other(redlock_round *round, const vote_tally *tally,
-                        const hf_place *place, format_answer *ret)
-{
-    int64_t lease_ms = lease_of(round->op, place);
-
-    ret->code = FORMAT_BUSY;
-    ret->left_ms = tally->left_ms;
-    if (tally->verdict == VOTE_YES) {
-        ret->code = FORMAT_MINE;
-        ret->left_ms = less_drift(tally->left_ms, lease_ms);
-        ret->token = token_of(round->store, place);
-    } else if (tally->alien > 0 && tally->mine == 0) {
-        ret->code = FORMAT_ALIEN;
-    }
-    return tally->verdict != VOTE_OPEN;
-}
-
-/* A leave that too few answered is asked again, and then finds less: which
- * servers had it is remembered.  So a lock that was lost is told as lost, also
- * by the second answer.  False: it is open. */
-static bool judge_leave(redlock_round *round, size_t at, const hf_place *place,
-                        format_answer *ret)
-{
-    redlock_store *store = round->store;
-    format_data *data = format_of(&store->base);
-    unsigned had = 0, lost = 0, majority = vote_majority(store->count);
-    format_record *record;
-    unsigned given;
-
-    pthread_mutex_lock(&data->mu);
-    record = format_find(data, &place->rid);
-    given = record ? record->given : 0;
-    for (size_t i = 0; i < store->count; i++) {
-        const vote *v = &round->votes[i * round->places + at];
-
-        if (v->heard && v->code == VOTE_MINE)
-            given |= 1U << i;
-        if (given >> i & 1)
-            had++;
-        else if (v->heard)
-            lost++;
-    }
-    if (record) {
-        record->given = (uint16_t)given;
-        /* Else "gone" after a leave without an answer is that one's doing. */
-        if (had > 0 && lost > store->count - majority)
-            record->left = false;
-    }
-    pthread_mutex_unlock(&data->mu);
-    ret->code = had >= majority ? FORMAT_MINE : FORMAT_BUSY;
-    ret->left_ms = -2;
-    return had >= majority || lost > store->count - majority;
-}
-
 /* ---- The second round --------------------------------------------------- */
 
 static void raised(redlock_round *round)
@@ -330,7 +216,7 @@ static void raised(redlock_round *round)
         *answer = (format_answer){.code = FORMAT_BUSY, .left_ms = -2};
         back[n++] = all[a->raised[i]];
     }
-    take_back(store, back, n, is_unsure(round));
+    take_back(store, back, n, judge_unsure(round));
     if (round_heard(round) >= vote_majority(store->count))
         tell(round, a);
     else
@@ -389,7 +275,7 @@ static void voted(redlock_round *round)
                 whole = false;
             continue;
         }
-        if (judge_vote(round, &tally, lease_of(op, all[i]), answer))
+        if (judge_vote(round, &tally, all[i], answer))
             back[n++] = all[i];
         if (answer->code != FORMAT_MINE)
             answer->token = 0;
@@ -397,7 +283,7 @@ static void voted(redlock_round *round)
             !vote_is_level(&tally, store->count))
             a->raised[behind++] = i;
     }
-    take_back(store, back, n, is_unsure(round));
+    take_back(store, back, n, judge_unsure(round));
     if (whole && behind > 0) {
         if (raise_some(round, a, all, behind))
             return;

@@ -8,9 +8,9 @@
  * nobody needs to be raised.
  *
  * Two of us here: the script is atomic.  Asked again, a vote finds itself as
- * the owner and draws once more, which is never less.  A record of another owner
- * is never touched.  A number past 2^53 would be no exact one in Lua: such a
- * server refuses to vote.
+ * the owner and draws once more, which is never less.  A record of another
+ * owner is never touched.  A number past 2^53 would be no exact one in Lua:
+ * such a server refuses to vote.
  *
  * Reply lost, late or doubled: a script that comes again finds what is mine, a
  * raise that comes late finds another owner and does nothing. */
@@ -44,10 +44,11 @@
     "                             ARGV[a + 3]\n"                               \
     "  local code, left, number = 0, -2, 0\n"                                  \
     "  if verb == 'J' and ARGV[1] == '1' then\n"                               \
-    "    number = token(k)\n"                                                \
-    "    number = number > 0 and number + 1 or now\n"                         \
+    "    number = token(k)\n"                                                  \
+    "    number = number > 0 and number + 1 or now\n"                          \
     "    if number > 9007199254740000 then\n"                                  \
-    "      return redis.error_reply('ERR its clock or a number of it is ' ..\n" \
+    "      return redis.error_reply('ERR its clock or a number of it is ' "    \
+    "..\n"                                                                     \
     "                               'past the year 2255')\n"                   \
     "    end\n"                                                                \
     "  end\n"                                                                  \

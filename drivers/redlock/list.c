@@ -94,8 +94,8 @@ static int compare_rows(const void *a, const void *b)
     if (order == 0 && one->waits && one->num != two->num)
         order = one->num < two->num ? -1 : 1;
     if (order == 0)
-        order = strcmp(one->text + one->key_len + 1,
-                       two->text + two->key_len + 1);
+        order =
+            strcmp(one->text + one->key_len + 1, two->text + two->key_len + 1);
     if (order == 0 && one->node != two->node)
         order = one->node < two->node ? -1 : 1;
     return order;
@@ -142,11 +142,11 @@ static bool count_rows(const redlock_store *store, rows *all, size_t i,
     for (; i < all->count && same_lock(first, &all->rows[i]); i++) {
         const row *r = &all->rows[i];
 
-        votes[r->node] = (vote){.heard = true,
-                                .code = VOTE_MINE,
-                                .left_ms = r->left_ms < 0 ? INT32_MAX
-                                                          : r->left_ms,
-                                .number = r->token};
+        votes[r->node] =
+            (vote){.heard = true,
+                   .code = VOTE_MINE,
+                   .left_ms = r->left_ms < 0 ? INT32_MAX : r->left_ms,
+                   .number = r->token};
     }
     *ret_next = i;
     tally = vote_count(votes, 1, store->count);
@@ -162,8 +162,7 @@ static void end_list(redlock_walk *walk)
     redlock_store *store = walk->store;
     hf_op *op = walk->op;
     rows *all = walk->data;
-    bool enough =
-        walk_whole(walk, &op->error) >= vote_majority(store->count);
+    bool enough = walk_whole(walk, &op->error) >= vote_majority(store->count);
     bool whole = enough && !all->short_of_memory;
     size_t next;
 

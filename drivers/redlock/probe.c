@@ -122,9 +122,8 @@ static void end_probe(redlock_walk *walk)
     redlock_store *store = walk->store;
     hf_op *op = walk->op;
     probe *p = walk->data;
-    redlock_use use = {.lease = op->ttl,
-                       .settled = store->settled,
-                       .tokens = store->tokens};
+    redlock_use use = {
+        .lease = op->ttl, .settled = store->settled, .tokens = store->tokens};
 
     for (size_t i = 0; i < store->count; i++)
         use.exposed = use.exposed || store->nodes[i].exposed;

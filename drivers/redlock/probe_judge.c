@@ -255,8 +255,7 @@ static void judge_use(const judge *j)
 void redlock_judge(const redlock_facts *facts, size_t n, const redlock_use *use,
                    hf_doctor_fn *emit, void *user)
 {
-    judge j = {
-        .facts = facts, .n = n, .use = use, .emit = emit, .user = user};
+    judge j = {.facts = facts, .n = n, .use = use, .emit = emit, .user = user};
 
     judge_servers(&j);
     judge_independence(&j);

@@ -22,11 +22,10 @@
 enum { PORT = 6379, NODES_LEAST = 3 };
 static const hf_nsec dial_time = HF_MS(3000), late_time = HF_MS(500);
 
-#define CAPS                                                                   \
-    (HF_CAP_MARKS | HF_CAP_FIXED_LEASE | HF_CAP_BREAK | HF_CAP_EACH)
+#define CAPS (HF_CAP_MARKS | HF_CAP_FIXED_LEASE | HF_CAP_BREAK | HF_CAP_EACH)
 
-static const char *const option_names[] = {
-    "prefix", "token", "node_ms", "strict", "max_lease_ms", NULL};
+static const char *const option_names[] = {"prefix", "token",        "node_ms",
+                                           "strict", "max_lease_ms", NULL};
 
 /* ---- Operations --------------------------------------------------------- */
 
@@ -36,11 +35,10 @@ static bool is_too_long(const redlock_store *store, const hf_op *op)
 {
     hf_nsec most = store->settled;
 
-    return most > 0 &&
-           ((op->kind == HF_OP_ATTACH && op->ttl > most) ||
-            (op->kind == HF_OP_RENEW && op->ttl > most) ||
-            (op->kind == HF_OP_JOIN && op->place->lease > most) ||
-            (op->kind == HF_OP_LEAVE && op->keep > most));
+    return most > 0 && ((op->kind == HF_OP_ATTACH && op->ttl > most) ||
+                        (op->kind == HF_OP_RENEW && op->ttl > most) ||
+                        (op->kind == HF_OP_JOIN && op->place->lease > most) ||
+                        (op->kind == HF_OP_LEAVE && op->keep > most));
 }
 
 static void redlock_start(hf_store *store, hf_op *op)

@@ -26,10 +26,10 @@ typedef struct redlock_store {
     hf_store base;
     redlock_node nodes[VOTE_NODES_MAX];
     size_t count;
-    int epoll_fd;        /* of the wires' own */
-    hf_nsec node_time;   /* that a caller waits for one; 0: by the lease */
-    bool tokens;         /* draw numbers */
-    hf_nsec settled;     /* a younger server's vote does not count; 0: it does */
+    int epoll_fd;      /* of the wires' own */
+    hf_nsec node_time; /* that a caller waits for one; 0: by the lease */
+    bool tokens;       /* draw numbers */
+    hf_nsec settled;   /* a younger server's vote does not count; 0: it does */
     atomic_uint working; /* rounds and walks that have not ended */
 } redlock_store;
 
@@ -54,8 +54,9 @@ typedef struct redlock_call {
     hf_error why; /* unless it was applied */
 } redlock_call;
 
-typedef enum redlock_shape { /* of the reply */
-    SHAPE_ACT,               /* time; code, ms left, number of each place */
+/* Of the reply.  ACT: the time; code, ms left and number of each place. */
+typedef enum redlock_shape {
+    SHAPE_ACT,
     SHAPE_TIME,
     SHAPE_NUMBER
 } redlock_shape;
@@ -68,10 +69,10 @@ struct redlock_round {
     bool driven, over;
     redlock_shape shape;
     size_t places;
-    char verbs[FORMAT_BATCH]; /* of each place */
+    char verbs[FORMAT_BATCH];     /* of each place */
     uint64_t raise[FORMAT_BATCH]; /* LAYOUT_RAISE: to what; else 0 */
-    hf_nsec sent;   /* just before the first byte of the first server's */
-    hf__buf bytes;  /* the command */
+    hf_nsec sent;  /* just before the first byte of the first server's */
+    hf__buf bytes; /* the command */
     const redis_script *script;
     size_t rest;
     vote *votes; /* [node * places + place] */

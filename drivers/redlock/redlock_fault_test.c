@@ -297,9 +297,9 @@ static void note_finding(hf_level level, const char *name, const char *text,
 {
     findings *all = user;
 
-    all->len += (size_t)snprintf(all->text + all->len,
-                                 sizeof all->text - all->len, "%d %s %s\n",
-                                 (int)level, name, text);
+    all->len +=
+        (size_t)snprintf(all->text + all->len, sizeof all->text - all->len,
+                         "%d %s %s\n", (int)level, name, text);
     EXPECT(all->len < sizeof all->text);
 }
 
@@ -328,18 +328,12 @@ static void the_doctor_looks(void)
 }
 
 static const test_case cases[] = {
-    TEST(two_of_five_die),
-    TEST(three_of_five_die),
-    TEST(two_of_five_stop),
-    TEST(all_stop),
-    TEST(servers_that_forget),
-    TEST(the_hole_of_those_who_come_back_at_once),
-    TEST(strict_closes_the_hole),
-    TEST(answers_get_lost),
-    TEST(votes_never_arrive),
-    TEST(answers_are_late),
-    TEST(answers_are_nonsense),
-    TEST(the_doctor_looks),
+    TEST(two_of_five_die),        TEST(three_of_five_die),
+    TEST(two_of_five_stop),       TEST(all_stop),
+    TEST(servers_that_forget),    TEST(the_hole_of_those_who_come_back_at_once),
+    TEST(strict_closes_the_hole), TEST(answers_get_lost),
+    TEST(votes_never_arrive),     TEST(answers_are_late),
+    TEST(answers_are_nonsense),   TEST(the_doctor_looks),
 };
 
 int main(int argc, char **argv)

@@ -227,5 +227,6 @@ static const test_case cases[] = {
 
 int main(int argc, char **argv)
 {
-    return run_tests(argc, argv, "redlock", cases, sizeof cases / sizeof *cases);
+    return run_tests(argc, argv, "redlock", cases,
+                     sizeof cases / sizeof *cases);
 }

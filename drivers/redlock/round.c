@@ -29,8 +29,8 @@ enum { SLICE_MS = 10, NODE_LEAST_MS = 20, NODE_MOST_MS = 100 };
 redlock_round *round_new(redlock_store *store, hf_op *op, redlock_shape shape,
                          size_t places)
 {
-    redlock_round *round = hfd_alloc(
-        sizeof *round + store->count * places * sizeof *round->votes);
+    redlock_round *round =
+        hfd_alloc(sizeof *round + store->count * places * sizeof *round->votes);
 
     if (!round)
         return NULL;
@@ -74,8 +74,8 @@ unsigned round_heard(const redlock_round *round)
     unsigned heard = 0;
 
     for (size_t i = 0; i < round->store->count; i++)
-        heard += round->calls[i].landed &&
-                 round->calls[i].outcome == HF_APPLIED;
+        heard +=
+            round->calls[i].landed && round->calls[i].outcome == HF_APPLIED;
     return heard;
 }
 
@@ -108,8 +108,8 @@ void redlock_reasons(char *ret, size_t room, const hf_error *const *why,
     for (size_t i = 0; i < n && used + 8 < room; i++) {
         /* A fair share of what is left for each. */
         size_t share = (room - used) / (n - i);
-        int len = snprintf(ret + used, share, "%s%s", i ? "; " : "",
-                           why[i]->text);
+        int len =
+            snprintf(ret + used, share, "%s%s", i ? "; " : "", why[i]->text);
 
         used += (size_t)len < share ? (size_t)len : share - 1;
     }
@@ -274,9 +274,8 @@ int round_start(redlock_round *round, hf_nsec deadline)
         round_drop(round);
         return HF_ENOMEM;
     }
-    round->script =
-        layout_script(round->bytes.data + round->bytes.start,
-                      hf__buf_len(&round->bytes), &round->rest);
+    round->script = layout_script(round->bytes.data + round->bytes.start,
+                                  hf__buf_len(&round->bytes), &round->rest);
     round->driven = driven;
     round->refs += (unsigned)store->count;
     round->pending = (unsigned)store->count + 1; /* until all went out */

@@ -12,11 +12,11 @@
 
 enum { VOTE_NODES_MAX = 9 };
 
-typedef enum vote_code { /* as the script answers it */
-    VOTE_OTHER = 0,      /* not mine */
-    VOTE_MINE,
-    VOTE_DEAD, /* a tomb: I have left */
-    VOTE_ALIEN /* no lock of this layout */
+typedef enum vote_code {                 /* as the script answers it */
+                         VOTE_OTHER = 0, /* not mine */
+                         VOTE_MINE,
+                         VOTE_DEAD, /* a tomb: I have left */
+                         VOTE_ALIEN /* no lock of this layout */
 } vote_code;
 
 typedef struct vote {

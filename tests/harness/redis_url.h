@@ -4,8 +4,9 @@
 
 /* The URL of a store for this target ("redis", "rediss", "redis-unix",
  * "redis-strict", "redis-simple", "redis-spring", "redis-redisson",
- * "redlock", "redlock-notoken") that no other test uses; NULL: it is not a target on Redis.  The same arguments in
- * one test give the same store.  The caller's to free. */
+ * "redlock", "redlock-notoken") that no other test uses; NULL: it is not a
+ * target on Redis.  The same arguments in one test give the same store.  The
+ * caller's to free. */
 char *redis_test_url(const char *target, const char *which, const char *prefix,
                      const char *query);
 
