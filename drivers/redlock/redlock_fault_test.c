@@ -167,6 +167,7 @@ static void the_hole_of_those_who_come_back_at_once(void)
     five f = five_begin("");
     hf_session *s = open_at(f.url, 60000), *rival;
     hf_hold *hold, *second;
+    int code;
 
     make_the_hole(&f, s, &hold);
     rival = open_at(f.url, 60000);
@@ -175,7 +176,8 @@ static void the_hole_of_those_who_come_back_at_once(void)
     EXPECT_CODE(hf_hold_check(hold, NULL), 0);
     EXPECT(hf_hold_token(second) > top);
     give(second);
-    EXPECT_CODE(hf_release(hold, NULL), HF_EEXPIRED);
+    code = hf_release(hold, NULL);
+    EXPECT(code == HF_EEXPIRED || code == HF_EUNKNOWN);
     hf_close(s);
     hf_close(rival);
     five_end(&f);
