@@ -29,10 +29,10 @@ typedef void scenario_fn(const struct bench *b);
 scenario_fn bench_pair, bench_threads, bench_keys, bench_handover,
     bench_contended, bench_command, bench_many, bench_crash, bench_redis_pair,
     bench_redis_threads, bench_redis_handover, bench_redis_contended,
-    bench_redis_waiters, bench_redis_many, bench_postgres_pair,
-    bench_postgres_handover, bench_postgres_contended, bench_postgres_waiters,
-    bench_mariadb_pair, bench_mariadb_handover, bench_mariadb_contended,
-    bench_mariadb_waiters, bench_odbc_pair;
+    bench_redis_waiters, bench_redis_many, bench_redlock_pair,
+    bench_postgres_pair, bench_postgres_handover, bench_postgres_contended,
+    bench_postgres_waiters, bench_mariadb_pair, bench_mariadb_handover,
+    bench_mariadb_contended, bench_mariadb_waiters, bench_odbc_pair;
 
 /* ---- Rows ------------------------------------------------------------ */
 

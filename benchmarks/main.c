@@ -61,6 +61,8 @@ static const struct scenario {
      "Redis: what 200 who wait for one key ask of the server"},
     {"redis-many", bench_redis_many, "the server on a core of its own",
      "Redis: 10 000 waits in one process"},
+    {"redlock-pair", bench_redlock_pair, "all cores, no pinning",
+     "Redlock: an uncontended lock and release on five servers"},
     {"postgres-pair", bench_postgres_pair,
      "server and client on one core, then a core each",
      "PostgreSQL: an uncontended lock and release"},

@@ -64,6 +64,7 @@ MAY_USE = {
     "drivers": PUBLIC,
     "drivers/sqlite": ["sqlite3.h"] + PUBLIC,
     "drivers/redis": ["net/", "lua_texts.h"] + PUBLIC,  # the latter is made
+    "drivers/redlock": ["net/", "../redis/"] + PUBLIC,
     "drivers/fault": ["../trace/shim.h"] + PUBLIC,
     "drivers/postgres": ["../sql/", "sql/", "libpq-fe.h"] + PUBLIC,
     "drivers/mysql": ["../sql/", "sql/", "mysql.h", "mysql/", "errmsg.h",

@@ -83,7 +83,8 @@ enum {
     "                        200)\n"                                           \
     "local out = {page[1]}\n"                                                  \
     "for _, k in ipairs(page[2]) do\n"                                         \
-    "  local who = string.sub(k, 1, 14) ~= 'holdfast:tomb:' and owner(k)\n"    \
+    "  local who = not string.find(k, '^holdfast:tomb:') and\n"                \
+    "              not string.find(k, '^holdfast:token:') and owner(k)\n"      \
     "  if who then\n"                                                          \
     "    local n = #out\n"                                                     \
     "    out[n + 1], out[n + 2] = k, who\n"                                    \
@@ -134,8 +135,9 @@ typedef struct format_kind {
     const char *tail;        /* behind it */
     const char *kept_before; /* how an owner that closed it is written */
     const char *kept_tail;
-    hf_nsec look_most; /* between looks of a waiter, at most */
-    bool patient;      /* all peers tell a release: look when it must be over */
+    hf_nsec look_most;  /* between looks of a waiter, at most */
+    hf_nsec look_least; /* not 0: by chance between this and that */
+    bool patient; /* all peers tell a release: look when it must be over */
     /* The channel on which a release of this key is told; NULL: all keys
      * have the same ones, see `listen`. */
     size_t (*channel)(const format_data *data, const char *key, size_t len,
@@ -165,6 +167,7 @@ typedef struct format_record {
     uint32_t asking;  /* calls under way that may take it */
     uint16_t looks;   /* how often it was found busy */
     uint16_t key_len; /* of the whole key in the store */
+    uint16_t given;   /* of several servers: which have given it back */
     uint8_t state;    /* format_state */
     bool stray;       /* such a call had no answer */
     bool left;        /* so had a leave */

@@ -81,7 +81,8 @@ size_t format_batch(hf_op *op, size_t *ret_next)
 /* ---- Join and recheck --------------------------------------------------- */
 
 /* When a look is worth while.  Peers that tell every release are asked again
- * when the holder must be gone; others more and more rarely, but often. */
+ * when the holder must be gone; others more and more rarely, but often; those
+ * who vote by chance, so that two who split the votes do not meet again. */
 static hf_nsec time_to_look(const format_kind *kind, format_record *record,
                             int64_t left_ms)
 {
@@ -92,6 +93,13 @@ static hf_nsec time_to_look(const format_kind *kind, format_record *record,
         record->looks++;
     if (kind->patient)
         look = left_ms == -1 ? HF_MS(1000) : most;
+    if (kind->look_least > 0) {
+        uint32_t chance;
+
+        hfd_random(&chance, sizeof chance);
+        look = kind->look_least +
+               (most - kind->look_least) * (chance >> 16) / 65536;
+    }
     if (look > most)
         look = most;
     if (left_ms >= 0 && HF_MS(left_ms) < look)

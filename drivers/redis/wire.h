@@ -31,7 +31,8 @@ typedef struct redis_wire redis_wire;
 
 typedef struct redis_server { /* what the handshake of a connection found */
     char run_id[41];
-    int version; /* 70015 is 7.0.15 */
+    int version;  /* 70015 is 7.0.15 */
+    hf_nsec born; /* when it was started, at the latest, by our clock */
 } redis_server;
 
 typedef struct redis_script {
@@ -80,6 +81,7 @@ typedef struct redis_settings {
     const char *client_name; /* copied */
     unsigned most;           /* connections for commands */
     hf_nsec dial_time;       /* for one connection with its handshake */
+    bool lazy;               /* the first call opens the first connection */
 } redis_settings;
 
 typedef struct redis_listener {
@@ -94,7 +96,8 @@ typedef struct redis_listener {
     void (*doubt)(void *ctx, int code, const char *text);
 } redis_listener;
 
-/* Opens and shakes hands on the first connection, on this thread. */
+/* Opens and shakes hands on the first connection, on this thread, unless it is
+ * to be lazy. */
 int redis_wire_open(redis_wire **ret, const redis_settings *settings,
                     const redis_listener *listener, hf_error *err);
 void redis_wire_close(redis_wire *wire); /* no calls are under way */
@@ -104,6 +107,9 @@ void redis_wire_abandon(redis_wire *wire);
 void redis_wire_start(redis_wire *wire, redis_call *call);
 /* Work on this thread until it has landed, at its deadline at the latest. */
 void redis_wire_drive(redis_wire *wire, redis_call *call);
+/* Work on this thread until the instant at most.  False: it has not landed,
+ * and nobody drives it from now on.  Not for one that is started again. */
+bool redis_wire_drive_for(redis_wire *wire, redis_call *call, hf_nsec until);
 int redis_wire_fd(redis_wire *wire);
 void redis_wire_dispatch(redis_wire *wire);
 /* Of the connection that stood last; false: none did yet. */

@@ -248,6 +248,53 @@ static ssize_t conn_received(void *ctx, const char *bytes, size_t len,
     return (ssize_t)eaten;
 }
 
+/* ---- Not waiting any longer ---- */
+
+/* Nobody drives it any more; false: somebody has its reply and lands it now.
+ * Who takes a call from the line does so under mu, and looks afterwards whether
+ * it is driven; the call's reference is his then. */
+static bool let_go(redis_wire *wire, redis_conn *conn, redis_call *call)
+{
+    bool found = false;
+
+    hf__pipe_attend(conn->pipe, 1);
+    redis_lock(wire);
+    for (redis_call *at = conn->sent.first; at && !found; at = at->next)
+        found = at == call;
+    if (found) {
+        call->conn = NULL;
+        call->driven = false;
+        redis_wire_remind(wire, call->deadline);
+    }
+    redis_unlock(wire);
+    if (!found)
+        hf__pipe_attend(conn->pipe, -1);
+    return found;
+}
+
+bool redis_wire_drive_for(redis_wire *wire, redis_call *call, hf_nsec until)
+{
+    redis_conn *conn = call->conn;
+
+    if (!conn && call->state == CALL_DONE)
+        return true;
+    if (!conn) {
+        /* There was no connection: somebody else opens one. */
+        call->driven = false;
+        redis_wire_start(wire, call);
+        return false;
+    }
+    if (!hf__pipe_wait(conn->pipe, &call->waiter, until)) {
+        if (let_go(wire, conn, call))
+            return false;
+        while (!hf__pipe_wait(conn->pipe, &call->waiter, HF_NEVER))
+            continue;
+    }
+    call->conn = NULL;
+    redis_conn_drop(conn);
+    return true;
+}
+
 /* ---- Slots, and the end ---- */
 
 bool redis_conn_place(redis_conn *conn, redis_conn **ret_old)

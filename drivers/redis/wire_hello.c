@@ -120,6 +120,17 @@ static int read_version(const char *text, size_t len)
     return part[0] * 10000 + part[1] * 100 + part[2];
 }
 
+/* Whole seconds that began before the question: up to one too many. */
+static hf_nsec read_uptime(const char *text, size_t len)
+{
+    hf_nsec seconds = 0;
+
+    for (size_t i = 0; i < len && i < 9 && text[i] >= '0' && text[i] <= '9';
+         i++)
+        seconds = seconds * 10 + (text[i] - '0');
+    return seconds > 0 ? HF_MS(1000) * (seconds - 1) : 0;
+}
+
 static int check_info(hello *h, const resp *info, hf_error *err)
 {
     const char *field;
@@ -142,6 +153,8 @@ static int check_info(hello *h, const resp *info, hf_error *err)
         len = sizeof h->server.run_id - 1;
     memcpy(h->server.run_id, field, len);
     h->server.run_id[len] = '\0';
+    field = find_field(info, "uptime_in_seconds", &len);
+    h->server.born = hfd_now() - read_uptime(field, len);
     return 0;
 }
 

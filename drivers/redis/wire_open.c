@@ -113,7 +113,7 @@ int redis_wire_open(redis_wire **ret, const redis_settings *settings,
             hfd_error(err, HF_ENOMEM, "redis", ENOMEM, "no memory for a store");
     else
         code = open_descriptors(wire, err);
-    if (code == 0) {
+    if (code == 0 && !settings->lazy) {
         redis_lock(wire);
         code = redis_dial_command(wire, hfd_now() + wire->dial_time, err);
     }

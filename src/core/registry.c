@@ -38,7 +38,7 @@ static const struct {
     {"redis+sentinel", "redis"},
     {"redis+cluster", "redis"},
     {"redis+unix", "redis"},
-    {"redlock", "redis"},
+    {"redlock", "redlock"},
     {"postgres", "postgres"},
     {"postgresql", "postgres"},
     {"mysql", "mariadb"},

@@ -104,7 +104,8 @@ bool store_has(uint32_t caps)
 
 bool store_is_database(void)
 {
-    return store_is_remote() && strncmp(test_target(), "redis", 5) != 0;
+    return store_is_remote() && strncmp(test_target(), "redis", 5) != 0 &&
+           strcmp(test_target(), "redlock") != 0;
 }
 
 bool store_is_anothers(void)
@@ -114,6 +115,8 @@ bool store_is_anothers(void)
                                           "-getlock", "-rowlock"};
     const char *name = strchr(test_target(), '-');
 
+    if (strcmp(test_target(), "redlock") == 0)
+        return true;
     for (size_t i = 0; name && i < sizeof(layouts) / sizeof(*layouts); i++) {
         if (strcmp(name, layouts[i]) == 0)
             return true;

@@ -70,6 +70,8 @@ ON_REDIS(redis_strict_url, "redis-strict")
 ON_REDIS(redis_simple_url, "redis-simple")
 ON_REDIS(redis_spring_url, "redis-spring")
 ON_REDIS(redis_redisson_url, "redis-redisson")
+ON_REDIS(redlock_url, "redlock")
+ON_REDIS(redlock_notoken_url, "redlock-notoken")
 ON_SQL(postgres_url, "postgres")
 ON_SQL(postgres_tls_url, "postgres-tls")
 ON_SQL(postgres_strict_url, "postgres-strict")
@@ -114,6 +116,10 @@ const target targets[] = {
      {.lease_min_ms = 1000, .break_at_once = true}},
     {"redis-redisson",
      redis_redisson_url,
+     {.lease_min_ms = 1000, .break_at_once = true}},
+    {"redlock", redlock_url, {.lease_min_ms = 1000, .break_at_once = true}},
+    {"redlock-notoken",
+     redlock_notoken_url,
      {.lease_min_ms = 1000, .break_at_once = true}},
     {"postgres", postgres_url, {.lease_min_ms = 2000}},
     {"postgres-tls", postgres_tls_url, {.lease_min_ms = 2000}},

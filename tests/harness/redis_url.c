@@ -18,7 +18,8 @@ static const char *need_env(const char *name)
     const char *value = getenv(name);
 
     if (!value || !*value)
-        FAIL_TEST("%s is not set: run this through tests/harness/with-redis",
+        FAIL_TEST("%s is not set: run this through tests/harness/with-redis, "
+                  "or with-redlock",
                   name);
     return value;
 }
@@ -41,6 +42,8 @@ static const row rows[] = {
     {"redis-spring", "HOLDFAST_TEST_REDIS", "", "registry_key",
      "&format=spring"},
     {"redis-redisson", "HOLDFAST_TEST_REDIS", "", "prefix", "&format=redisson"},
+    {"redlock", "HOLDFAST_TEST_REDLOCK", "", "prefix", ""},
+    {"redlock-notoken", "HOLDFAST_TEST_REDLOCK", "", "prefix", "&token=no"},
 };
 
 char *redis_test_url(const char *target, const char *which, const char *prefix,

@@ -3,9 +3,10 @@
 #define HF_TEST_REDIS_URL_H
 
 /* The URL of a store for this target ("redis", "rediss", "redis-unix",
- * "redis-strict", "redis-simple", "redis-spring", "redis-redisson") that no
- * other test uses; NULL: it is not a target on Redis.  The same arguments in
- * one test give the same store.  The caller's to free. */
+ * "redis-strict", "redis-simple", "redis-spring", "redis-redisson",
+ * "redlock", "redlock-notoken") that no other test uses; NULL: it is not a
+ * target on Redis.  The same arguments in one test give the same store.  The
+ * caller's to free. */
 char *redis_test_url(const char *target, const char *which, const char *prefix,
                      const char *query);
 

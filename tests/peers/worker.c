@@ -6,7 +6,11 @@
  * it: the witness that no clock is needed for.  worker.py and worker.mjs do the
  * same, word for word:
  *
- *     worker PORT KEY TARGET LEAST LOG
+ *     worker PORT[,PORT...] KEY TARGET LEAST LOG
+ *
+ * Several ports are several servers with a vote each (redlock://); the last of
+ * them is also the witness.  Then a server may die while a lock is held, and
+ * its release be unknown; that is written down like any other.
  *
  * It says `ready`, waits for a line, and goes on until all workers together
  * have TARGET sections and it has LEAST of its own. */
@@ -22,6 +26,7 @@
 #include <unistd.h>
 
 #define MAX_SECONDS 45
+#define LEASE_MS 5000 /* of a vote: what is left behind holds up the others */
 
 static void die(const char *format, ...)
     __attribute__((format(printf, 1, 2), noreturn));
@@ -101,33 +106,59 @@ static long long run_section(hf_session *s, int fd, const char *key, FILE *log)
     pause_us(200);
     count(fd, "DECR", "inside");
     gave = now_ns();
-    if (hf_release(hold, &err) != 0)
+    if (hf_release(hold, &err) != 0 && err.code != HF_EUNKNOWN)
         die("hf_release: %s", err.text);
     fprintf(log, "%lld %lld %lld %lld\n", asked, got, gave, inside);
     return all;
 }
 
+/* "7001,7002" is redlock://127.0.0.1:7001,127.0.0.1:7002. */
+static int open_session(hf_session **ret, const char *ports, hf_error *err)
+{
+    hf_open_options opt = {HF_OPEN_OPTIONS};
+    char url[256];
+    int len;
+
+    if (strchr(ports, ',') == NULL) {
+        snprintf(url, sizeof url, "redis://127.0.0.1:%s?format=simple", ports);
+        return hf_open(ret, url, &opt, err);
+    }
+    opt.lease_ms = LEASE_MS;
+    len = snprintf(url, sizeof url, "redlock://");
+    while (ports != NULL) {
+        len += snprintf(url + len, sizeof url - (size_t)len, "127.0.0.1:%d",
+                        atoi(ports));
+        ports = strchr(ports, ',');
+        if (ports != NULL) {
+            ports++;
+            len += snprintf(url + len, sizeof url - (size_t)len, ",");
+        }
+    }
+    return hf_open(ret, url, &opt, err);
+}
+
 int main(int argc, char **argv)
 {
-    long long all = 0, end = now_ns() + MAX_SECONDS * 1000000000LL;
+    const char *more = getenv("PEERS_SECONDS"), *witness;
+    long long all = 0,
+              end = now_ns() + (more ? atoi(more) : MAX_SECONDS) * 1000000000LL;
     long target, least, own = 0;
     unsigned seed = (unsigned)getpid();
     hf_session *session;
     hf_error err;
-    char url[128];
     FILE *log;
     int fd;
 
     if (argc != 6)
-        die("usage: worker PORT KEY TARGET LEAST LOG");
+        die("usage: worker PORT[,PORT...] KEY TARGET LEAST LOG");
     target = strtol(argv[3], NULL, 10);
     least = strtol(argv[4], NULL, 10);
     log = fopen(argv[5], "we");
     if (log == NULL)
         die("cannot write '%s'", argv[5]);
-    fd = connect_to((int)strtol(argv[1], NULL, 10));
-    snprintf(url, sizeof url, "redis://127.0.0.1:%s?format=simple", argv[1]);
-    if (hf_open(&session, url, NULL, &err) != 0)
+    witness = strrchr(argv[1], ',');
+    fd = connect_to(atoi(witness != NULL ? witness + 1 : argv[1]));
+    if (open_session(&session, argv[1], &err) != 0)
         die("hf_open: %s", err.text);
     puts("ready");
     fflush(stdout);

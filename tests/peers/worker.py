@@ -1,19 +1,25 @@
 #!/usr/bin/env python3
 """redis-py's Lock in a mixed run; worker.c says what a worker does.
 
-    worker.py KIND PORT KEY TARGET LEAST LOG
+    worker.py KIND PORT[,PORT...] KEY TARGET LEAST LOG
 
+KIND `votes` is the published algorithm, written down plainly: SET NX PX on all
+servers, a majority, a deletion that compares everywhere, a random delay.
 KIND `nobody` takes no lock at all and claims to have it: the planted fault
 that the judge must find.
 """
 
+import os
 import random
 import sys
 import time
 
 import redis
 
-MAX_SECONDS = 45
+MAX_SECONDS = int(os.environ.get("PEERS_SECONDS", "45"))
+LEASE_MS = 5000
+GIVE = "if redis.call('get', KEYS[1]) == ARGV[1] then " \
+       "return redis.call('del', KEYS[1]) else return 0 end"
 
 
 class Nobody:
@@ -24,7 +30,40 @@ class Nobody:
         pass
 
 
-def make_lock(kind, client, key):
+class Votes:
+    def __init__(self, clients, key):
+        self.clients, self.key, self.token = clients, key, None
+
+    def ask(self, what):
+        """How many servers said yes; one that is down says nothing."""
+        yes = 0
+        for client in self.clients:
+            try:
+                yes += bool(what(client))
+            except redis.RedisError:
+                pass
+        return yes
+
+    def acquire(self):
+        while True:
+            self.token = os.urandom(16).hex()
+            begun = time.monotonic()
+            yes = self.ask(lambda c: c.set(self.key, self.token, nx=True,
+                                           px=LEASE_MS))
+            left = LEASE_MS / 1000 * 0.99 - 0.002 - (time.monotonic() - begun)
+            if yes > len(self.clients) // 2 and left > 1:
+                return True
+            self.release()
+            time.sleep(0.02 + random.random() * 0.1)
+
+    def release(self):
+        self.ask(lambda c: c.eval(GIVE, 1, self.key, self.token))
+
+
+def make_lock(kind, clients, key):
+    client = clients[-1]
+    if kind == "votes":
+        return Votes(clients, key)
     if kind == "redis-py":
         return redis.lock.Lock(client, key, timeout=30, sleep=0.003)
     if kind == "nobody":
@@ -49,8 +88,10 @@ def run_section(lock, client, log):
 
 def main():
     kind, port, key, target, least, path = sys.argv[1:]
-    client = redis.Redis("127.0.0.1", int(port))
-    lock = make_lock(kind, client, key)
+    clients = [redis.Redis("127.0.0.1", int(one), socket_timeout=0.5)
+               for one in port.split(",")]
+    client = clients[-1]  # the witness, too
+    lock = make_lock(kind, clients, key)
     client.ping()
     total, own, end = 0, 0, time.monotonic() + MAX_SECONDS
     print("ready", flush=True)

@@ -1,0 +1,138 @@
+/* layout.c - the scripts that run on each server, and what they answer.
+ *
+ * A vote is one script: SET NX PX on the key, and beside it a number that is
+ * larger than all that this server drew for this key before.  The number lies
+ * in a key of its own, which outlives the lock by an hour and ends when the
+ * server's own clock has passed it: what is drawn without it is the clock, in
+ * microseconds.  Servers that were level draw the same number again, so that
+ * nobody needs to be raised.
+ *
+ * Two of us here: the script is atomic.  Asked again, a vote finds itself as
+ * the owner and draws once more, which is never less.  A record of another
+ * owner is never touched.  A number past 2^53 would be no exact one in Lua:
+ * such a server refuses to vote.
+ *
+ * Reply lost, late or doubled: a script that comes again finds what is mine, a
+ * raise that comes late finds another owner and does nothing. */
+#include "layout.h"
+
+#include <string.h>
+
+#define NUMBERS "holdfast:token:"
+
+#define REDLOCK                                                                \
+    FORMAT_STRINGS                                                             \
+    "local function drop(k) redis.call('DEL', k) end\n"                        \
+    "local function token(k)\n"                                                \
+    "  local n = redis.pcall('GET', '" NUMBERS "' .. k)\n"                     \
+    "  return type(n) == 'string' and tonumber(n) or 0\n"                      \
+    "end\n"
+
+#define REDLOCK_ACT                                                            \
+    "local t = redis.call('TIME')\n"                                           \
+    "local now = t[1] * 1000000 + t[2]\n"                                      \
+    "local function keep(k, n)\n"                                              \
+    "  local life = math.max(n - now, 0) / 1000 + 3600000\n"                   \
+    "  redis.call('SET', '" NUMBERS "' .. k, string.format('%.0f', n),\n"      \
+    "             'PX', string.format('%.0f', life))\n"                        \
+    "  return n\n"                                                             \
+    "end\n"                                                                    \
+    "local out = {now}\n"                                                      \
+    "for i = 1, #KEYS, 2 do\n"                                                 \
+    "  local k, tomb, a = KEYS[i], KEYS[i + 1], i * 2\n"                       \
+    "  local verb, me, ms, rest = ARGV[a], ARGV[a + 1], ARGV[a + 2],\n"        \
+    "                             ARGV[a + 3]\n"                               \
+    "  local code, left, number = 0, -2, 0\n"                                  \
+    "  if verb == 'J' and ARGV[1] == '1' then\n"                               \
+    "    number = token(k)\n"                                                  \
+    "    number = number > 0 and number + 1 or now\n"                          \
+    "    if number > 9007199254740000 then\n"                                  \
+    "      return redis.error_reply('ERR its clock or a number of it is ' "    \
+    "..\n"                                                                     \
+    "                               'past the year 2255')\n"                   \
+    "    end\n"                                                                \
+    "  end\n"                                                                  \
+    "  if verb == 'J' and redis.call('EXISTS', tomb) == 1 then\n"              \
+    "    code = 2\n"                                                           \
+    "  elseif verb == 'J' and take(k, me, ms) then\n"                          \
+    "    code, left = 1, tonumber(ms)\n"                                       \
+    "  else\n"                                                                 \
+    "    local mine = holds(k, me)\n"                                          \
+    "    if verb == 'D' and rest ~= '0' then\n"                                \
+    "      redis.call('SET', tomb, '1', 'PX', rest)\n"                         \
+    "    end\n"                                                                \
+    "    if mine == nil then\n"                                                \
+    "      code = 3\n"                                                         \
+    "    elseif not mine then\n"                                               \
+    "      left = redis.call('PTTL', k)\n"                                     \
+    "    elseif verb == 'D' then\n"                                            \
+    "      code = 1\n"                                                         \
+    "      if ms == '0' then drop(k) else close(k, me, ms) end\n"              \
+    "    else\n"                                                               \
+    "      code = 1\n"                                                         \
+    "      if verb == 'X' then redis.call('PEXPIRE', k, ms) end\n"             \
+    "      if verb == 'W' then\n"                                              \
+    "        number = token(k)\n"                                              \
+    "        if number < tonumber(ms) then\n"                                  \
+    "          number = keep(k, tonumber(ms))\n"                               \
+    "        end\n"                                                            \
+    "      end\n"                                                              \
+    "      left = redis.call('PTTL', k)\n"                                     \
+    "    end\n"                                                                \
+    "  end\n"                                                                  \
+    "  if verb == 'J' and code == 1 and number > 0 then keep(k, number) end\n" \
+    "  local n = #out\n"                                                       \
+    "  out[n + 1], out[n + 2], out[n + 3] = code, left, number\n"              \
+    "end\n"                                                                    \
+    "return out\n"
+
+static redis_script redlock_act = {.name = "redlock",
+                                   .text = REDLOCK REDLOCK_ACT};
+static redis_script redlock_rows = {.name = "redlock_rows",
+                                    .text = REDLOCK FORMAT_ROWS};
+static redis_script redlock_evict = {.name = "redlock_evict",
+                                     .text = REDLOCK FORMAT_EVICT};
+
+/* Nobody tells a release: there is nothing to listen to. */
+static int listen_to_nothing(hf_store *store, bool on)
+{
+    (void)store;
+    (void)on;
+    return 0;
+}
+
+/* The core adds a tenth of a second: 200 ms, more or less by 100. */
+const format_kind redlock_kind = {.act = &redlock_act,
+                                  .rows = &redlock_rows,
+                                  .evict = &redlock_evict,
+                                  .tail = "",
+                                  .kept_before = "kept:",
+                                  .kept_tail = "",
+                                  .look_least = HF_MS(1),
+                                  .look_most = HF_MS(200),
+                                  .listen = listen_to_nothing};
+
+const redis_script *layout_script(const char *bytes, size_t len,
+                                  size_t *ret_rest)
+{
+    static const char before[] = "$7\r\nEVALSHA\r\n$40\r\n";
+    static redis_script *const scripts[] = {&redlock_act, &redlock_rows,
+                                            &redlock_evict};
+    const char *at = memchr(bytes, '\n', len);
+    size_t left;
+
+    if (!at)
+        return NULL;
+    at++;
+    left = len - (size_t)(at - bytes);
+    if (left < sizeof before - 1 + 42 ||
+        memcmp(at, before, sizeof before - 1) != 0)
+        return NULL;
+    at += sizeof before - 1;
+    *ret_rest = (size_t)(at - bytes) + 42;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        if (memcmp(scripts[i]->sha, at, 40) == 0)
+            return scripts[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,345 @@
+/* redlock_fault_test.c - servers that die, stop, forget and answer late.
+ *
+ * Two of five may: locks are taken, renewed and given back all the same, and
+ * tokens rise.  With three gone nothing is granted, the reason of each is told,
+ * and a holder loses its lock in time.  The hole of the algorithm is shown as
+ * it is: servers that come back empty vote again for what is held, unless
+ * `strict` keeps them from it until the longest lease is over. */
+#include "redlock_test.h"
+
+static uint64_t top;
+
+static void lock_once(hf_session *s)
+{
+    hf_hold *hold = take(s, "k");
+
+    EXPECT(hf_hold_token(hold) > top);
+    top = hf_hold_token(hold);
+    EXPECT_CODE(hf_renew(hold, NULL), 0);
+    give(hold);
+}
+
+static void two_of_five_die(void)
+{
+    five f = five_begin("");
+    hf_session *s = open_at(f.url, 30000), *later;
+    hf_hold *hold = take(s, "held");
+    hf_error err;
+
+    top = 0;
+    lock_once(s);
+    for (int i = 0; i < 2; i++) {
+        server_kill(f.s[i]);
+        lock_once(s);
+        lock_once(s);
+    }
+    EXPECT_CODE(hf_renew(hold, NULL), 0);
+    later = open_at(f.url, 30000);
+    EXPECT_CODE(probe(later, "held", &err), HF_EBUSY);
+    lock_once(later);
+    server_restart(f.s[0], true);
+    server_restart(f.s[1], true);
+    give(hold);
+    /* They take part again. */
+    AWAIT(({
+        hf_hold *again = take(s, "k");
+        int have = five_have(&f, "k", 0, 2);
+
+        give(again);
+        have == 2;
+    }));
+    hf_close(s);
+    hf_close(later);
+    five_end(&f);
+}
+
+static void three_of_five_die(void)
+{
+    five f = five_begin("");
+    hf_session *s = open_at(f.url, 3000);
+    hf_hold *hold = take(s, "k"), *other = NULL;
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = 1};
+    hf_error err;
+    char where[32];
+
+    for (int i = 0; i < 3; i++)
+        server_kill(f.s[i]);
+    EXPECT(hf_lock(s, "other", &opt, &other, &err) != 0);
+    EXPECT(hf_try_lock(s, "third", NULL, &other, &err) != 0);
+    EXPECT_HAS(err.text, "2 of 5 servers answered, 3 are needed");
+    for (int i = 0; i < 3; i++) {
+        snprintf(where, sizeof where, "127.0.0.1:%d", f.s[i]->port);
+        EXPECT_HAS(err.text, where);
+    }
+    AWAIT(hf_hold_state(hold) == HF_LOST);
+    EXPECT_CODE(hf_release(hold, NULL), HF_EEXPIRED);
+    for (int i = 0; i < 3; i++)
+        server_restart(f.s[i], true);
+    give(take(s, "k"));
+    hf_close(s);
+    five_end(&f);
+}
+
+/* Stopped, they take what is sent and say nothing. */
+static void two_of_five_stop(void)
+{
+    five f = five_begin("");
+    hf_session *s = open_at(f.url, 30000), *later;
+
+    top = 0;
+    lock_once(s);
+    server_pause(f.s[1]);
+    server_pause(f.s[3]);
+    for (int i = 0; i < 5; i++)
+        lock_once(s);
+    later = open_at(f.url, 30000);
+    lock_once(later);
+    server_continue(f.s[1]);
+    server_continue(f.s[3]);
+    AWAIT(({
+        hf_hold *again = take(s, "k");
+        int have = five_have(&f, "k", 0, FIVE);
+
+        give(again);
+        have == FIVE;
+    }));
+    hf_close(s);
+    hf_close(later);
+    five_end(&f);
+}
+
+/* All stop for longer than a lease: the holder is told before anybody else can
+ * have it, and its lock is not there when they go on. */
+static void all_stop(void)
+{
+    five f = five_begin("");
+    hf_session *s = open_at(f.url, 2000);
+    hf_hold *hold = take(s, "k");
+
+    top = hf_hold_token(hold);
+    for (int i = 0; i < FIVE; i++)
+        server_pause(f.s[i]);
+    AWAIT(hf_hold_state(hold) == HF_LOST);
+    for (int i = 0; i < FIVE; i++)
+        server_continue(f.s[i]);
+    EXPECT_CODE(hf_release(hold, NULL), HF_EEXPIRED);
+    lock_once(s);
+    hf_close(s);
+    five_end(&f);
+}
+
+/* Two that forget are borne, the third is a loss, which the renewal finds. */
+static void servers_that_forget(void)
+{
+    five f = five_begin("");
+    hf_session *s = open_at(f.url, 3000);
+    hf_hold *hold = take(s, "k");
+
+    for (int i = 0; i < 2; i++) {
+        server_kill(f.s[i]);
+        server_restart(f.s[i], true);
+        AWAIT(hf_renew(hold, NULL) == 0);
+    }
+    EXPECT_CODE(hf_hold_check(hold, NULL), 0);
+    server_kill(f.s[2]);
+    server_restart(f.s[2], true);
+    AWAIT(hf_hold_state(hold) == HF_LOST);
+    EXPECT_CODE(hf_release(hold, NULL), HF_EEXPIRED);
+    hf_close(s);
+    five_end(&f);
+}
+
+/* Two are down while a lock is taken on the other three, one of which then
+ * comes back empty with them. */
+static void make_the_hole(five *f, hf_session *s, hf_hold **ret)
+{
+    server_kill(f->s[3]);
+    server_kill(f->s[4]);
+    *ret = take(s, "k");
+    top = hf_hold_token(*ret);
+    server_kill(f->s[2]);
+    for (int i = 2; i < FIVE; i++)
+        server_restart(f->s[i], true);
+}
+
+static void the_hole_of_those_who_come_back_at_once(void)
+{
+    five f = five_begin("");
+    hf_session *s = open_at(f.url, 60000), *rival;
+    hf_hold *hold, *second;
+    int code;
+
+    make_the_hole(&f, s, &hold);
+    rival = open_at(f.url, 60000);
+    second = take(rival, "k");
+    /* As the page says: two believe in it, and only the token tells. */
+    EXPECT_CODE(hf_hold_check(hold, NULL), 0);
+    EXPECT(hf_hold_token(second) > top);
+    give(second);
+    code = hf_release(hold, NULL);
+    EXPECT(code == HF_EEXPIRED || code == HF_EUNKNOWN);
+    hf_close(s);
+    hf_close(rival);
+    five_end(&f);
+}
+
+static void strict_closes_the_hole(void)
+{
+    five f = five_begin("strict=yes&max_lease_ms=3000");
+    hf_session *s = open_at(f.url, 3000), *rival;
+    hf_hold *hold, *second;
+    hf_error err;
+
+    EXPECT(try_open(&rival, f.url, 3000, &err) == 0);
+    give(take(s, "k")); /* when they have run for so long */
+    make_the_hole(&f, s, &hold);
+    second = take(rival, "k");
+    EXPECT(hf_hold_check(hold, NULL) != 0);
+    EXPECT(hf_hold_token(second) > top);
+    give(second);
+    hf_release(hold, NULL);
+    hf_close(s);
+    hf_close(rival);
+    five_end(&f);
+}
+
+/* ---- On the way to one or all of them ---- */
+
+typedef struct proxied {
+    five f;
+    proxy *p[FIVE];
+} proxied;
+
+static proxied proxied_begin(void)
+{
+    proxied w = {.f = five_begin("")};
+    int ports[FIVE];
+
+    for (int i = 0; i < FIVE; i++) {
+        w.p[i] = proxy_start(w.f.s[i]->port);
+        ports[i] = proxy_port(w.p[i]);
+    }
+    five_url(&w.f, ports, "");
+    return w;
+}
+
+static void proxied_end(proxied *w)
+{
+    for (int i = 0; i < FIVE; i++)
+        proxy_stop(w->p[i]);
+    five_end(&w->f);
+}
+
+/* The next script to `many` of them meets this; the lock is taken all the same,
+ * once, and nothing is left. */
+static void lock_through(proxy_act act, int many)
+{
+    proxied w = proxied_begin();
+    hf_session *s = open_at(w.f.url, 5000), *rival = open_at(w.f.url, 5000);
+    hf_error err;
+
+    top = 0;
+    lock_once(s);
+    lock_once(rival);
+    for (int i = 0; i < many; i++)
+        proxy_set(w.p[i], &(proxy_rule){.command = "EVALSHA",
+                                        .nth = 1,
+                                        .act = act,
+                                        .ms = 400,
+                                        .text = "*1\r\n:7\r\n"});
+    hf_hold *hold = take(s, "k");
+    for (int i = 0; i < many; i++) {
+        EXPECT(proxy_struck(w.p[i]) == 1);
+        proxy_set(w.p[i], NULL);
+    }
+    EXPECT(hf_hold_token(hold) > top);
+    top = hf_hold_token(hold);
+    EXPECT_CODE(probe(rival, "k", &err), HF_EBUSY);
+    give(hold);
+    lock_once(rival);
+    hf_close(s);
+    hf_close(rival);
+    AWAIT(five_have(&w.f, "k", 0, FIVE) == 0);
+    proxied_end(&w);
+}
+
+static void answers_get_lost(void)
+{
+    lock_through(PROXY_CUT_REPLY, 2);
+    lock_through(PROXY_CUT_REPLY, FIVE);
+}
+
+static void votes_never_arrive(void)
+{
+    lock_through(PROXY_SWALLOW, 2);
+    lock_through(PROXY_CUT_BEFORE, FIVE);
+}
+
+static void answers_are_late(void)
+{
+    lock_through(PROXY_DELAY, 2);
+    lock_through(PROXY_DELAY, FIVE);
+}
+
+static void answers_are_nonsense(void)
+{
+    lock_through(PROXY_REPLACE, 2);
+    lock_through(PROXY_TRUNCATE, 4);
+}
+
+/* ---- The doctor ---- */
+
+typedef struct findings {
+    char text[4096];
+    size_t len;
+} findings;
+
+static void note_finding(hf_level level, const char *name, const char *text,
+                         void *user)
+{
+    findings *all = user;
+
+    all->len +=
+        (size_t)snprintf(all->text + all->len, sizeof all->text - all->len,
+                         "%d %s %s\n", (int)level, name, text);
+    EXPECT(all->len < sizeof all->text);
+}
+
+static void the_doctor_looks(void)
+{
+    five f = five_begin("");
+    hf_session *s = open_at(f.url, 30000);
+    findings all = {.len = 0};
+    hf_error err;
+
+    EXPECT_OK(hf_doctor(s, note_finding, &all, &err), err);
+    EXPECT_HAS(all.text, "all 5 servers answer; 2 may fail");
+    EXPECT_HAS(all.text, "was started less than a lease of 30.0 s ago");
+    EXPECT_HAS(all.text, "keeps nothing over a restart");
+    EXPECT_HAS(all.text, "each is a server of its own");
+    server_kill(f.s[4]);
+    EXPECT_STR(server_ask(f.s[1], "CONFIG SET maxmemory 100mb"), "OK");
+    EXPECT_STR(server_ask(f.s[1], "CONFIG SET maxmemory-policy allkeys-lru"),
+               "OK");
+    all.len = 0;
+    EXPECT_OK(hf_doctor(s, note_finding, &all, &err), err);
+    EXPECT_HAS(all.text, "4 of 5 servers answer");
+    EXPECT_HAS(all.text, "evicts keys");
+    hf_close(s);
+    five_end(&f);
+}
+
+static const test_case cases[] = {
+    TEST(two_of_five_die),        TEST(three_of_five_die),
+    TEST(two_of_five_stop),       TEST(all_stop),
+    TEST(servers_that_forget),    TEST(the_hole_of_those_who_come_back_at_once),
+    TEST(strict_closes_the_hole), TEST(answers_get_lost),
+    TEST(votes_never_arrive),     TEST(answers_are_late),
+    TEST(answers_are_nonsense),   TEST(the_doctor_looks),
+};
+
+int main(int argc, char **argv)
+{
+    return run_tests(argc, argv, "redlock_fault", cases,
+                     sizeof cases / sizeof *cases);
+}
