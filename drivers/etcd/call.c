@@ -87,6 +87,8 @@ etcd_work *etcd_begin(hf_store *store, hf_op *op)
     etcd_work *work = take_work(store);
 
     if (!work) {
+        if (etcd_own_of(op)->counted)
+            etcd_line_ended(store);
         op->sent = hfd_now();
         hfd_error(&op->error, HF_ENOMEM, "etcd", 0, "out of memory");
         hfd_finish(op, HF_NOT_APPLIED, HF_ENOMEM);
@@ -110,11 +112,16 @@ hf__buf *etcd_new_request(etcd_work *work)
  * ends it then is not "nothing was done". */
 static void finish(hf_op *op, hf_outcome outcome, int code)
 {
+    hf_store *store;
+
     if (outcome == HF_NOT_APPLIED && etcd_own_of(op)->work->answers > 0)
         outcome = HF_UNKNOWN;
     if (op->sent == 0)
         op->sent = hfd_now(); /* nothing had to be sent */
+    store = etcd_own_of(op)->work->store;
     give_back(op);
+    if (etcd_own_of(op)->counted)
+        etcd_line_ended(store);
     hfd_finish(op, outcome, code);
 }
 

@@ -24,8 +24,10 @@ static const char *const option_names[] = {"ca_file",  "cert_file",  "key_file",
 
 /* ---- Operations --------------------------------------------------------- */
 
-static void refuse(hf_op *op, int code, const char *text)
+static void refuse(hf_store *store, hf_op *op, int code, const char *text)
 {
+    if (etcd_own_of(op)->counted)
+        etcd_line_ended(store);
     op->sent = hfd_now();
     hfd_error(&op->error, code, "etcd", 0, "%s", text);
     hfd_finish(op, code == HF_EINVAL ? HF_NOT_APPLIED : HF_APPLIED, code);
@@ -38,19 +40,18 @@ static void start_join(hf_store *store, hf_op *op)
     if (place->key_len == 0 || place->key_len > HF_KEY_MAX ||
         op->value_len > HF_VALUE_MAX || place->mode > HF_PERMIT ||
         (place->mode == HF_PERMIT && place->places == 0) || place->lease < 0)
-        refuse(op, HF_EINVAL, "the place to join with is malformed");
+        refuse(store, op, HF_EINVAL, "the place to join with is malformed");
     else if (place->lease > 0)
-        refuse(op, HF_ENOTSUP, "etcd has no fixed leases here (lease_ms)");
+        refuse(store, op, HF_ENOTSUP,
+               "etcd has no fixed leases here (lease_ms)");
     else if (op->only_if_granted)
         etcd_try(store, op);
     else
         etcd_join(store, op);
 }
 
-static void etcd_start(hf_store *store, hf_op *op)
+void etcd_run(hf_store *store, hf_op *op)
 {
-    memset(op->own, 0, sizeof(etcd_own));
-    op->sent = 0; /* it may be started a second time */
     switch (op->kind) {
     case HF_OP_ATTACH:
         etcd_attach(store, op);
@@ -83,8 +84,20 @@ static void etcd_start(hf_store *store, hf_op *op)
         etcd_probe(store, op);
         return;
     default:
-        refuse(op, HF_ENOTSUP, "etcd has no fixed leases here (lease_ms)");
+        refuse(store, op, HF_ENOTSUP,
+               "etcd has no fixed leases here (lease_ms)");
     }
+}
+
+static void etcd_start(hf_store *store, hf_op *op)
+{
+    memset(op->own, 0, sizeof(etcd_own));
+    op->sent = 0; /* it may be started a second time */
+    if (!op->driven && (op->kind == HF_OP_JOIN || op->kind == HF_OP_LEAVE ||
+                        op->kind == HF_OP_PUBLISH))
+        etcd_line_start(store, op);
+    else
+        etcd_run(store, op);
 }
 
 static void etcd_drive(hf_store *store, hf_op *op)
@@ -294,6 +307,7 @@ static int etcd_open(hf_store **ret, const hf_url *url, const hf_host *host,
     pthread_mutex_init(&store->park_mu, NULL);
     if (gethostname(store->host_name, sizeof store->host_name - 1) != 0)
         store->host_name[0] = '\0';
+    store->pid = getpid();
     store->watcher = etcd_watch_new(store);
     code = store->watcher
                ? read_prefix(store, url, err)

@@ -23,7 +23,17 @@ static void leader_in_the_minority(void)
     ensemble *e = stage_begin(&here);
     int leader = ensemble_await_leader(e);
 
-    holder_with(e, &here, leader, (leader + 1) % e->count);
+    holder_with(e, &here, leader, (leader + 1) % e->count, false);
+    ensemble_stop(e);
+}
+
+/* When it goes on it still takes itself for the leader, for a moment. */
+static void leader_stands_still(void)
+{
+    ensemble *e = stage_begin(&here);
+    int leader = ensemble_await_leader(e);
+
+    holder_with(e, &here, leader, (leader + 1) % e->count, true);
     ensemble_stop(e);
 }
 
@@ -32,7 +42,7 @@ static void follower_in_the_minority(void)
     ensemble *e = stage_begin(&here);
     int leader = ensemble_await_leader(e);
 
-    holder_with(e, &here, (leader + 1) % e->count, leader);
+    holder_with(e, &here, (leader + 1) % e->count, leader, false);
     ensemble_stop(e);
 }
 
@@ -54,6 +64,7 @@ static void without_a_majority(void)
 static const test_case cases[] = {
     TEST_LIMIT(leader_in_the_minority, 250),
     TEST_LIMIT(follower_in_the_minority, 250),
+    TEST_LIMIT(leader_stands_still, 250),
     TEST_LIMIT(killed_and_paused, 280),
     TEST_LIMIT(order_over_a_new_leader, 250),
     TEST_LIMIT(moves_to_another_member, 250),

@@ -129,7 +129,10 @@ static void leave_conn(grpc_conn *conn, grpc_call *call, grpc_sending end)
         if (!conn->broken && !conn->retired)
             current = grpc_conn_retire(conn); /* nobody else tries it */
         grpc_unlock(conn->channel);
-        grpc_conn_cut(conn, HF_EUNAVAIL, EPIPE, "the connection broke");
+        if (hf__pipe_is_broken(conn->pipe))
+            grpc_conn_cut(conn, HF_EUNAVAIL, EPIPE, "the connection broke");
+        else
+            grpc_conn_deliver(conn); /* its streams end */
     }
     if (current)
         grpc_conn_drop(conn);

@@ -139,9 +139,9 @@ grpc_sending grpc_conn_send(grpc_conn *conn, grpc_call *call)
         /* etcd refuses a login that shows an old token. */
         flight = grpc_h2_begin(&conn->h2, call, NULL, login ? "" : conn->token,
                                conn->leader && !login);
-        end = flight            ? SENDING_DONE
-              : conn->h2.goaway ? SENDING_BROKEN
-                                : SENDING_NO_MEMORY;
+        end = flight                          ? SENDING_DONE
+              : grpc_h2_takes_more(&conn->h2) ? SENDING_NO_MEMORY
+                                              : SENDING_BROKEN;
     }
     if (flight) {
         flight->token_turn = conn->token_turn;

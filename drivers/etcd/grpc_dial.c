@@ -197,7 +197,7 @@ int grpc_dial(grpc_channel *channel, hf_nsec deadline, bool first,
     code = dial_any(&conn, channel, which, deadline, &why);
     grpc_lock(channel);
     channel->dialing = false;
-    if (code == 0) {
+    if (conn) {
         conn->refs++; /* ours, while we tell */
         placed = place(channel, conn, &attention);
     } else if (whole || hfd_now() < deadline) {

@@ -159,12 +159,19 @@ static int32_t submit(grpc_flight *flight, const char *method,
     return nghttp2_submit_request(h2->session, NULL, nv, n, &provider, flight);
 }
 
+/* After a GOAWAY it does not, nor when the numbers of its streams, 2^30 of
+ * them, are used up. */
+bool grpc_h2_takes_more(grpc_h2 *h2)
+{
+    return !h2->goaway && nghttp2_session_check_request_allowed(h2->session);
+}
+
 grpc_flight *grpc_h2_begin(grpc_h2 *h2, grpc_call *call, grpc_stream *stream,
                            const char *token, bool leader)
 {
     grpc_flight *flight;
 
-    if (h2->goaway || !nghttp2_session_check_request_allowed(h2->session))
+    if (!grpc_h2_takes_more(h2))
         return NULL;
     flight = grpc_h2_new_flight(h2);
     if (!flight)
@@ -187,8 +194,7 @@ bool grpc_h2_again(grpc_flight *flight, const char *token, bool leader)
 {
     grpc_call *call = flight->call;
 
-    if (flight->h2->goaway ||
-        !nghttp2_session_check_request_allowed(flight->h2->session))
+    if (!grpc_h2_takes_more(flight->h2))
         return false;
     grpc_h2_clear(flight);
     flight->id = submit(flight, call->method, token, leader);

@@ -102,6 +102,7 @@ ssize_t grpc_on_read(nghttp2_session *session, int32_t id, uint8_t *buf,
 /* HF_ENOMEM. */
 int grpc_h2_init(grpc_h2 *h2, const char *authority, bool tls);
 void grpc_h2_done(grpc_h2 *h2);
+bool grpc_h2_takes_more(grpc_h2 *h2);
 /* Begin a call, or a stream (call NULL).  token "": none; leader: to be refused
  * by a member that has none.  NULL: no memory, or it takes no more. */
 grpc_flight *grpc_h2_begin(grpc_h2 *h2, grpc_call *call, grpc_stream *stream,

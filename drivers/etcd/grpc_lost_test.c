@@ -6,6 +6,7 @@
 #include "harness/expect.h"
 #include "harness/runner.h"
 
+#include <dirent.h>
 #include <stddef.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,45 @@
 #include "harness/ensemble.h"
 
 #include "grpc_world.h"
+
+/* ---- Standing still ---- */
+
+/* One thread of a process takes the signal; until it has had a core the others
+ * may still answer. */
+static bool stands_still(pid_t pid)
+{
+    char path[64], line[512];
+    struct dirent *entry;
+    bool still = true;
+    DIR *tasks;
+
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    tasks = opendir(path);
+    EXPECT(tasks != NULL);
+    while (still && (entry = readdir(tasks))) {
+        const char *state = NULL;
+        FILE *f;
+
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", (int)pid,
+                 entry->d_name);
+        f = fopen(path, "re");
+        if (f && fgets(line, sizeof line, f))
+            state = strrchr(line, ')');
+        if (f)
+            fclose(f);
+        still = !state || state[2] == 'T'; /* without a line it is gone */
+    }
+    closedir(tasks);
+    return still;
+}
+
+static void pause_member(const world *w, int i)
+{
+    ensemble_pause(w->cluster, i);
+    EXPECT(WAIT_FOR(stands_still(w->cluster->members[i].pid), 20000));
+}
 
 /* ---- One member ---- */
 
@@ -26,7 +66,7 @@ static void paused(void)
     open_world(&w, 1);
     start_keeper(&w);
     EXPECT_EQ(put(w.channel, "a", 10000), HF_APPLIED);
-    ensemble_pause(w.cluster, 0);
+    pause_member(&w, 0);
     set_put(&b, w.channel, "b", false, 60000);
     grpc_start(w.channel, &b.call);
     drive(set_put(&a, w.channel, "c", true, 200));
@@ -54,7 +94,7 @@ static void paused_driven(void)
     hf_nsec begun;
 
     open_world(&w, 1);
-    ensemble_pause(w.cluster, 0);
+    pause_member(&w, 0);
     begun = hfd_now();
     drive(set_put(&a, w.channel, "a", true, 30000));
     EXPECT_EQ(a.outcome, HF_UNKNOWN);
@@ -73,7 +113,7 @@ static void late_undriven(void)
 
     open_world(&w, 1);
     start_keeper(&w);
-    ensemble_pause(w.cluster, 0);
+    pause_member(&w, 0);
     set_put(&a, w.channel, "a", false, 200);
     grpc_start(w.channel, &a.call);
     EXPECT(WAIT_FOR(atomic_load(&a.landed) == 1, 10000));
@@ -237,7 +277,7 @@ static void members_lost(void)
         test_sleep_ms(300);
         before = grpc_member(w.channel, where, sizeof where);
         if (round % 2)
-            ensemble_pause(w.cluster, i);
+            pause_member(&w, i);
         else
             ensemble_kill(w.cluster, i);
         EXPECT(WAIT_FOR(grpc_member(w.channel, where, sizeof where) > before &&

@@ -9,6 +9,7 @@
 
 #include "harness/ensemble.h"
 
+#include "grpc_inside.h"
 #include "grpc_player.h"
 
 /* ---- Answers that are none ---- */
@@ -299,6 +300,30 @@ static void sent_away(void)
     close_player(&w, &p);
 }
 
+static bool answer_well(player *p, uint32_t stream)
+{
+    say_well(p, stream);
+    return true;
+}
+
+/* A connection whose numbers are used up is replaced by another. */
+static void numbers_used_up(void)
+{
+    world w;
+    player p;
+
+    open_player(&w, &p, answer_well);
+    EXPECT_EQ(put(w.channel, "a", 10000), HF_APPLIED);
+    EXPECT_EQ(nghttp2_session_set_next_stream_id(w.channel->current->h2.session,
+                                                 INT32_MAX - 10),
+              0);
+    for (int i = 0; i < 20; i++)
+        EXPECT_EQ(put(w.channel, "a", 10000), HF_APPLIED);
+    EXPECT_EQ(atomic_load(&p.connections), 2);
+    EXPECT_EQ(atomic_load(&w.doubts), 0);
+    close_player(&w, &p);
+}
+
 static bool refuse_stream(player *p, uint32_t stream)
 {
     if (atomic_load(&p->requests) <= 2)
@@ -413,6 +438,7 @@ static const test_case cases[] = {
     TEST(trailers_only),
     TEST(pieces),
     TEST(sent_away),
+    TEST(numbers_used_up),
     TEST(refused_streams),
     TEST(hanging_call),
     TEST(hung_up),

@@ -57,7 +57,7 @@ int grpc_stream_open(grpc_channel *channel, grpc_stream *stream, hf_error *err)
     if (out) {
         grpc_lock(channel);
         stream->inside = NULL;
-        if (conn->broken || conn->retired || conn->h2.goaway) {
+        if (conn->broken || conn->retired || !grpc_h2_takes_more(&conn->h2)) {
             code = no_connection(err);
         } else {
             flight = grpc_h2_begin(&conn->h2, NULL, stream, conn->token,

@@ -116,7 +116,7 @@ void etcd_read_record(etcd_record *ret, etcd_text value)
 void etcd_put_record(hf__buf *out, const etcd_record *record)
 {
     char line[64 + 2 * ETCD_ID + 4 * 20];
-    char *at = line;
+    char *at;
     int n = snprintf(
         line, sizeof line, FIRST_WORD " %c %lu ", mode_letters[record->mode],
         record->mode == HF_PERMIT ? (unsigned long)record->places : 0UL);

@@ -24,7 +24,6 @@
  * what is left of it; a keepalive that arrives late extends only what lives; a
  * revoke that is repeated finds nothing. */
 #include <string.h>
-#include <unistd.h>
 
 #include "store.h"
 
@@ -199,7 +198,7 @@ void etcd_make_value(hf_op *op, etcd_work *work)
                           .places = op->place->places,
                           .rid = op->place->rid,
                           .sid = op->sid,
-                          .pid = getpid(),
+                          .pid = store->pid,
                           .since_us = hfd_realtime_us(),
                           .value = {op->value, op->value_len}};
 

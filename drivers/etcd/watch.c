@@ -30,21 +30,50 @@ static etcd_queue *find_queue(etcd_watcher *w, uint64_t hash, etcd_text key)
     return q;
 }
 
+etcd_queue *etcd_queue_of(etcd_watcher *w, const hf_place *place)
+{
+    etcd_text key = {place->key, place->key_len};
+
+    return find_queue(w, etcd_hash(key), key);
+}
+
+static etcd_queue **find_watched(etcd_watcher *w, int64_t id)
+{
+    etcd_queue **at = &w->watched[(uint64_t)id % ETCD_BUCKETS];
+
+    while (*at && (*at)->id != id)
+        at = &(*at)->next_by_id;
+    return at;
+}
+
 etcd_queue *etcd_queue_by_watch(etcd_watcher *w, int64_t id)
 {
-    for (size_t i = 0; i < ETCD_BUCKETS; i++) {
-        for (etcd_queue *q = w->queues[i]; q; q = q->next) {
-            if (q->state != ETCD_WATCH_NONE && q->id == id)
-                return q;
-        }
-    }
-    return NULL;
+    return *find_watched(w, id);
+}
+
+void etcd_queue_watched(etcd_watcher *w, etcd_queue *q)
+{
+    etcd_queue **bucket;
+
+    q->state = ETCD_WATCH_ASKED;
+    q->id = ++w->last_id;
+    bucket = &w->watched[(uint64_t)q->id % ETCD_BUCKETS];
+    q->next_by_id = *bucket;
+    *bucket = q;
+}
+
+void etcd_queue_unwatched(etcd_watcher *w, etcd_queue *q)
+{
+    if (q->state != ETCD_WATCH_NONE)
+        *find_watched(w, q->id) = q->next_by_id;
+    q->state = ETCD_WATCH_NONE;
 }
 
 void etcd_queue_free(etcd_watcher *w, etcd_queue *q)
 {
     etcd_queue **at = &w->queues[q->hash % ETCD_BUCKETS];
 
+    etcd_queue_unwatched(w, q);
     while (*at != q)
         at = &(*at)->next;
     *at = q->next;
@@ -79,7 +108,7 @@ static etcd_waiter **find_waiter(etcd_queue *q, const hf_id *rid)
 /* Was it told, before it stood here, that its turn may have come? */
 static bool was_told(const etcd_queue *q, const etcd_waiter *waiter)
 {
-    if (q->state != ETCD_WATCH_OPEN)
+    if (q->heard == 0)
         return false; /* when it opens, all who are older look */
     if (waiter->seen < q->since || waiter->seen < q->forgotten)
         return true;
@@ -144,7 +173,7 @@ void etcd_watch_add(etcd_watcher *w, const hf_place *place,
     if (waiter && added)
         grpc_attend(w->store->channel, 1);
     if (open)
-        etcd_watch_open(w);
+        etcd_watch_open(w, place);
     if (tell)
         etcd_tell(w->store, &place->rid);
     etcd_watch_sweep(w);
@@ -165,12 +194,11 @@ static bool drop_waiter(etcd_queue *q, etcd_waiter **at)
 
 void etcd_watch_drop(etcd_watcher *w, const hf_place *place)
 {
-    etcd_text key = {place->key, place->key_len};
     bool less = false;
     etcd_queue *q;
 
     pthread_mutex_lock(&w->mu);
-    q = find_queue(w, etcd_hash(key), key);
+    q = etcd_queue_of(w, place);
     if (q) {
         etcd_waiter **at = find_waiter(q, &place->rid);
 

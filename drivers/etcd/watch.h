@@ -21,7 +21,8 @@ typedef enum etcd_watching {
 } etcd_watching;
 
 typedef struct etcd_queue {
-    struct etcd_queue *next;
+    struct etcd_queue *next;       /* of the same bucket by key */
+    struct etcd_queue *next_by_id; /* while it is watched: by its watch */
     etcd_waiter *waiters;
     uint64_t hash;
     etcd_watching state;
@@ -44,6 +45,7 @@ struct etcd_watcher {
     hf_store *store;
     pthread_mutex_t mu; /* guards all but the stream itself */
     etcd_queue *queues[ETCD_BUCKETS];
+    etcd_queue *watched[ETCD_BUCKETS]; /* by the watch's number */
     int64_t last_id;
     hf_nsec swept; /* when idle watches were looked for last */
     hf_nsec opened;
@@ -55,13 +57,18 @@ struct etcd_watcher {
 
 /* ---- watch.c ---- */
 
+etcd_queue *etcd_queue_of(etcd_watcher *w, const hf_place *place);
 etcd_queue *etcd_queue_by_watch(etcd_watcher *w, int64_t id);
+/* It is watched by a new number, or no more; with mu held. */
+void etcd_queue_watched(etcd_watcher *w, etcd_queue *q);
+void etcd_queue_unwatched(etcd_watcher *w, etcd_queue *q);
 void etcd_queue_free(etcd_watcher *w, etcd_queue *q);
 
 /* ---- watch_stream.c ---- */
 
-/* Open the stream if it is not, and ask for the watches that are wanted. */
-void etcd_watch_open(etcd_watcher *w);
+/* Open the stream if it is not, and ask for the watch of this key; NULL: for
+ * all that are wanted. */
+void etcd_watch_open(etcd_watcher *w, const hf_place *place);
 /* Cancel what nobody has needed for a while, now and then. */
 void etcd_watch_sweep(etcd_watcher *w);
 

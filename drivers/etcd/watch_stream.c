@@ -36,35 +36,41 @@ static void send_buf(etcd_watcher *w, hf__buf *out)
     hf__buf_done(out);
 }
 
-/* One watch that is wanted and not asked for; false: there is none. */
-static bool ask_next(etcd_watcher *w)
+/* The queue of this place, or any that somebody waits in; with mu held. */
+static etcd_queue *find_wanted(etcd_watcher *w, const hf_place *place)
 {
-    hf__buf out = {.data = NULL};
-    bool found = false;
+    etcd_queue *q = place ? etcd_queue_of(w, place) : NULL;
 
-    pthread_mutex_lock(&w->mu);
-    for (size_t i = 0; w->open && !found && i < ETCD_BUCKETS; i++) {
-        for (etcd_queue *q = w->queues[i]; q && !found; q = q->next) {
-            found = q->state == ETCD_WATCH_NONE && q->waiters;
-            if (!found)
-                continue;
-            q->state = ETCD_WATCH_ASKED;
-            q->id = ++w->last_id;
-            etcd_name_queue(&w->names, w->store, q->key, q->key_len);
-            etcd_ask_watch(&out, q->id, w->names.dir, w->names.dir_end,
-                           q->heard ? q->heard + 1 : 0, q->former);
-            if (out.failed)
-                q->state = ETCD_WATCH_NONE;
-        }
+    for (size_t i = 0; !place && !q && i < ETCD_BUCKETS; i++) {
+        q = w->queues[i];
+        while (q && (q->state != ETCD_WATCH_NONE || !q->waiters))
+            q = q->next;
     }
-    pthread_mutex_unlock(&w->mu);
-    found = found && !out.failed;
-    if (found)
-        send_buf(w, &out);
-    return found;
+    return q && q->state == ETCD_WATCH_NONE && q->waiters ? q : NULL;
 }
 
-void etcd_watch_open(etcd_watcher *w)
+/* One watch that is wanted and not asked for; false: there is none. */
+static bool ask_next(etcd_watcher *w, const hf_place *place)
+{
+    hf__buf out = {.data = NULL};
+    etcd_queue *q;
+
+    pthread_mutex_lock(&w->mu);
+    q = w->open ? find_wanted(w, place) : NULL;
+    if (q) {
+        etcd_name_queue(&w->names, w->store, q->key, q->key_len);
+        etcd_ask_watch(&out, w->last_id + 1, w->names.dir, w->names.dir_end,
+                       q->heard ? q->heard + 1 : 0, q->former);
+        if (!out.failed)
+            etcd_queue_watched(w, q);
+    }
+    pthread_mutex_unlock(&w->mu);
+    if (q)
+        send_buf(w, &out);
+    return q != NULL && !place;
+}
+
+void etcd_watch_open(etcd_watcher *w, const hf_place *place)
 {
     bool open;
     hf_error err;
@@ -82,7 +88,8 @@ void etcd_watch_open(etcd_watcher *w)
         w->open = false;
         pthread_mutex_unlock(&w->mu);
     }
-    while (ask_next(w))
+    /* A new stream has none of them. */
+    while (ask_next(w, open ? NULL : place))
         ;
 }
 
@@ -205,10 +212,10 @@ static void on_created(etcd_queue *q, const etcd_watched *watched,
     }
 }
 
-static void on_canceled(etcd_queue *q, const etcd_watched *watched,
-                        hf__buf *rids)
+static void on_canceled(etcd_watcher *w, etcd_queue *q,
+                        const etcd_watched *watched, hf__buf *rids)
 {
-    q->state = ETCD_WATCH_NONE;
+    etcd_queue_unwatched(w, q);
     q->heard = 0; /* the next one begins anew, and all look */
     note_all(q, rids, INT64_MAX);
     if (watched->compacted == 0)
@@ -244,7 +251,7 @@ static void on_message(grpc_stream *stream, const void *bytes, size_t len)
     if (!q)
         stray = watched.created && !watched.canceled && w->open;
     else if (watched.canceled)
-        on_canceled(q, &watched, &rids);
+        on_canceled(w, q, &watched, &rids);
     else if (watched.created)
         on_created(q, &watched, &rids);
     else if (!is_notice(&watched))
@@ -265,19 +272,20 @@ static void on_ended(grpc_stream *stream, grpc_code code, const hf_error *why)
     etcd_watcher *w = stream->ctx;
     bool again;
 
-    (void)code;
     pthread_mutex_lock(&w->mu);
     w->open = false;
     for (size_t i = 0; i < ETCD_BUCKETS; i++) {
         for (etcd_queue *q = w->queues[i], *next; q; q = next) {
             next = q->next;
-            q->state = ETCD_WATCH_NONE;
+            etcd_queue_unwatched(w, q);
             if (!q->waiters)
                 etcd_queue_free(w, q);
         }
     }
-    /* One that ends as soon as it stands is opened by the next look. */
-    again = !w->closing && hfd_now() - w->opened > HF_MS(1000);
+    /* One that the server ends as soon as it stands is opened by the next
+     * look. */
+    again = !w->closing &&
+            (code == GRPC_UNAVAILABLE || hfd_now() - w->opened > HF_MS(1000));
     pthread_mutex_unlock(&w->mu);
     hfd_log(HF_LOG_DEBUG, "etcd: the stream of watches ended: %s", why->text);
     if (again)
@@ -295,7 +303,7 @@ void etcd_watch_standing(etcd_watcher *w)
     }
     pthread_mutex_unlock(&w->mu);
     if (wanted)
-        etcd_watch_open(w);
+        etcd_watch_open(w, NULL);
 }
 
 /* ---- Lifetime ----------------------------------------------------------- */

@@ -255,6 +255,13 @@ zk_request *zk_job_ask(zk_job *job, unsigned i, zk_op op, const char *path,
     return request;
 }
 
+void zk_ask_fresh_list(zk_job *job, const char *path, size_t len)
+{
+    zk_job_ask(job, 0, ZK_SYNC, "/", 1);
+    zk_job_ask(job, 1, ZK_GET_CHILDREN, path, len);
+    zk_job_send(job, 2);
+}
+
 void zk_job_send(zk_job *job, unsigned count)
 {
     if (job->op && job->op->sent == 0 && job->call.sent)

@@ -9,7 +9,9 @@
  *
  * Reply lost: was it created?  The entry is `uncertain`, and whoever asks again
  * (this job on the next connection, the core later) looks for the id in the
- * list before it creates, so there is never a second node of one rid.  Old
+ * list before it creates, so there is never a second node of one rid.  The
+ * member that answers may be behind the one that created it, so it has to
+ * catch up with the leader first: `sync`, in the same flight.  Old
  * bytes cannot arrive behind that list: a connection of a session that has
  * moved to another one is closed by its server, and the leader refuses what
  * that server still passes on.  For the same reason a tomb needs only our own
@@ -280,11 +282,15 @@ static void find_take(zk_job *job, unsigned i, const zk_reply *reply)
     zk_entry *entry = job->entry;
     zk_look look = {.found = false};
 
-    (void)i;
-    job->error = reply->error;
-    if (reply->error == ZK_NO_NODE)
-        job->error = 0;
-    else if (reply->error == 0)
+    if (i == 0) {
+        job->error = reply->error; /* of the sync */
+        return;
+    }
+    if (reply->error && reply->error != ZK_NO_NODE)
+        job->error = reply->error;
+    if (job->error)
+        return;
+    if (reply->error == 0)
         zk_look_read(&look, reply, &entry->id, entry->kind, false, 0);
     zk_store_lock(job->store);
     entry->path.len = entry->dir_len;
@@ -295,7 +301,7 @@ static void find_take(zk_job *job, unsigned i, const zk_reply *reply)
         entry->seq = look.seq;
         entry->path.len +=
             1 + zk_name_write_seq(name, &entry->rid, entry->kind, look.seq);
-    } else if (reply->error == 0 || reply->error == ZK_NO_NODE) {
+    } else {
         entry->uncertain = false;
     }
     zk_store_unlock(job->store);
@@ -316,9 +322,7 @@ static void find(zk_job *job)
     job->step = FINDS;
     job->take = find_take;
     job->done = find_done;
-    zk_job_ask(job, 0, ZK_GET_CHILDREN, job->entry->path.data,
-               job->entry->dir_len);
-    zk_job_send(job, 1);
+    zk_ask_fresh_list(job, job->entry->path.data, job->entry->dir_len);
 }
 
 /* ---- Trying ------------------------------------------------------------- */
@@ -328,9 +332,13 @@ static void try_take(zk_job *job, unsigned i, const zk_reply *reply)
 {
     zk_look look;
 
-    (void)i;
+    if (i == 0) {
+        job->error = reply->error; /* of the sync */
+        return;
+    }
     job->dir_too = reply->error == ZK_NO_NODE;
-    job->error = job->dir_too ? 0 : reply->error;
+    if (reply->error && !job->dir_too)
+        job->error = reply->error;
     if (reply->error)
         return;
     /* As if it stood at the end: everybody is ahead of it. */
@@ -360,9 +368,7 @@ static void try_first(zk_job *job)
     job->step = TRIES;
     job->take = try_take;
     job->done = try_done;
-    zk_job_ask(job, 0, ZK_GET_CHILDREN, job->entry->path.data,
-               job->entry->dir_len);
-    zk_job_send(job, 1);
+    zk_ask_fresh_list(job, job->entry->path.data, job->entry->dir_len);
 }
 
 /* ---- Beginning ---------------------------------------------------------- */

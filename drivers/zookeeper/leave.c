@@ -3,9 +3,9 @@
  * A leave deletes the entry's node by its name, which nobody else ever has.
  * Not there: somebody took it away (HF_EFORCED), unless an earlier attempt of
  * ours was lost, which then did it.  An entry whose creation was never answered
- * is looked for first.  What the table does not have is not in the store, so
- * that needs no question.  Whoever waits behind hears of the deletion from the
- * server.
+ * is looked for first, by a member that has caught up with the leader.  What
+ * the table does not have is not in the store, so that needs no question.
+ * Whoever waits behind hears of the deletion from the server.
  *
  * The value is behind the line in the node's data; a write demands the version
  * that we wrote last, so it never wipes out the mark of an operator: then the
@@ -71,8 +71,14 @@ static void find_take(zk_job *job, unsigned i, const zk_reply *reply)
     zk_entry *entry = job->entry;
     zk_look look = {.found = false};
 
-    (void)i;
-    job->error = reply->error == ZK_NO_NODE ? 0 : reply->error;
+    if (i == 0) {
+        job->error = reply->error; /* of the sync */
+        return;
+    }
+    if (reply->error && reply->error != ZK_NO_NODE)
+        job->error = reply->error;
+    if (job->error)
+        return;
     if (reply->error == 0)
         zk_look_read(&look, reply, &entry->id, entry->kind, false, 0);
     zk_store_lock(job->store);
@@ -108,9 +114,7 @@ static void leave_begin(zk_job *job)
     job->step = FINDS;
     job->take = find_take;
     job->done = find_done;
-    zk_job_ask(job, 0, ZK_GET_CHILDREN, job->entry->path.data,
-               job->entry->dir_len);
-    zk_job_send(job, 1);
+    zk_ask_fresh_list(job, job->entry->path.data, job->entry->dir_len);
 }
 
 /* Not in the table, or only as a tomb: nothing is there.  With mu held. */
@@ -129,10 +133,12 @@ static void leave_nothing(hf_store *store, hf_op *op, zk_entry *entry)
 void zk_leave(hf_store *store, hf_op *op)
 {
     zk_entry *entry = NULL;
+    int64_t session;
     bool expired;
     zk_job *job;
 
     zk_store_lock(store);
+    session = store->session;
     expired = !zk_session_is(store, &op->sid);
     if (expired)
         zk_place_gone(op->place, HF_EEXPIRED);
@@ -159,7 +165,7 @@ void zk_leave(hf_store *store, hf_op *op)
         return;
     }
     job->entry = entry;
-    job->call.session = store->session;
+    job->call.session = session;
     job->redo = leave_begin;
     leave_begin(job);
 }
@@ -186,12 +192,14 @@ static void publish_answer(zk_job *job, bool gone)
 {
     hf_place *place = job->op->place;
 
+    zk_store_lock(job->store);
     if (gone) {
         zk_place_gone(place, HF_EFORCED);
     } else {
         place->verdict = job->entry->granted ? HF_GRANTED : HF_WAITS;
         place->reason = 0;
     }
+    zk_store_unlock(job->store);
     zk_job_ok(job);
 }
 

@@ -337,7 +337,8 @@ static void recheck_redo(zk_job *job)
 }
 
 /* Nothing has been heard of it and its watch stands: the server need not be
- * asked.  With mu held. */
+ * asked, only pinged, so that an event that lies there comes out.  With mu
+ * held. */
 static bool is_quiet(zk_entry *entry, const hf_place *place)
 {
     hf_nsec since = hfd_now() - entry->looked;
@@ -354,6 +355,7 @@ static void add_place(zk_job *job, hf_place *place)
 {
     hf_store *store = job->store;
     zk_member *member = &job->members[job->member_count];
+    bool quiet = false;
     zk_entry *entry;
 
     zk_note_bell(store, place);
@@ -369,10 +371,13 @@ static void add_place(zk_job *job, hf_place *place)
         member->place = place;
         member->needs = ZK_SEE_LIST;
         job->member_count++;
-        if (is_quiet(entry, place))
+        quiet = is_quiet(entry, place);
+        if (quiet)
             settle(member, HF_WAITS);
     }
     zk_store_unlock(store);
+    if (quiet)
+        zk_wire_nudge(store->wire);
 }
 
 static void recheck_looked(zk_job *job)

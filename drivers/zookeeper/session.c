@@ -269,10 +269,12 @@ static void detach_send(zk_job *job)
 
 void zk_detach(hf_store *store, hf_op *op)
 {
+    int64_t session;
     bool mine;
     zk_job *job;
 
     zk_store_lock(store);
+    session = store->session;
     mine =
         store->attached && memcmp(&store->sid, &op->sid, sizeof op->sid) == 0;
     if (mine) {
@@ -292,6 +294,6 @@ void zk_detach(hf_store *store, hf_op *op)
     job->take = no_take;
     job->done = detach_done;
     job->redo = detach_send;
-    job->call.session = store->session;
+    job->call.session = session;
     detach_send(job);
 }

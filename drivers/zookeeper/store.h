@@ -212,6 +212,9 @@ void zk_job_free(zk_job *job);
 void zk_job_send(zk_job *job, unsigned count);
 zk_request *zk_job_ask(zk_job *job, unsigned i, zk_op op, const char *path,
                        size_t len);
+/* Send: the children of a node, by a member that is not behind the leader as
+ * of now; request 0 is the sync, 1 the list. */
+void zk_ask_fresh_list(zk_job *job, const char *path, size_t len);
 /* Ends: the operation is answered, the job is gone. */
 void zk_job_finish(zk_job *job, hf_outcome outcome, int code);
 void zk_job_ok(zk_job *job);

@@ -96,7 +96,7 @@ void zk_on_again(void *ctx, int64_t session)
     for (size_t i = 0; i < ZK_BUCKETS && mine; i++) {
         for (zk_entry *entry = store->entries[i]; entry; entry = entry->next) {
             zk_entry_disarm(store, entry);
-            entry->own_watch = false;
+            entry->own_watch = entry->stirred = false;
         }
     }
     zk_store_unlock(store);

@@ -304,11 +304,26 @@ void zk_wire_start(zk_wire *wire, zk_call *call)
 
 /* ---- Calls that have a thread ---- */
 
+/* Until it is answered or late; a member that seems to have forgotten it is
+ * reminded. */
+static bool wait_answered(zk_conn *conn, zk_call *call)
+{
+    hf_nsec until = call->sent + ZK_NUDGE;
+
+    while (until < call->deadline) {
+        if (hf__pipe_wait(conn->pipe, &call->waiter, until))
+            return true;
+        zk_conn_nudge(conn);
+        until = hfd_now() + ZK_NUDGE;
+    }
+    return hf__pipe_wait(conn->pipe, &call->waiter, call->deadline);
+}
+
 static void wait_landed(zk_call *call)
 {
     zk_conn *conn = call->conn;
 
-    if (!hf__pipe_wait(conn->pipe, &call->waiter, call->deadline)) {
+    if (!wait_answered(conn, call)) {
         zk_conn_cut_late(conn, call->sent);
         /* It lands now, by whoever tells that the pipe is broken; if the reply
          * has come at this very moment, by him who reads it. */

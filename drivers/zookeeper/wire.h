@@ -115,6 +115,10 @@ void zk_wire_standing(zk_wire *wire, zk_standing *ret);
 void zk_wire_park(zk_wire *wire, hf__waiter *w, hf_nsec until);
 void zk_wire_wake(zk_wire *wire, hf__waiter *w);
 
+/* A ping, unless the connection was used a moment ago: what the member has not
+ * told yet comes then. */
+void zk_wire_nudge(zk_wire *wire);
+
 /* One four-letter word (srvr, conf, mntr) to member i over a connection of its
  * own, as text into buf; for the doctor.  HF_ENOTSUP: not in its whitelist. */
 int zk_wire_word(zk_wire *wire, size_t i, const char *word, char *buf,

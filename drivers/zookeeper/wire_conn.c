@@ -121,7 +121,9 @@ zk_sending zk_conn_send(zk_conn *conn, zk_call *call)
     } else {
         conn->used = call->sent;
         if (!call->driven)
-            zk_wire_remind(wire, call->deadline);
+            zk_wire_remind(wire, call->deadline < call->sent + ZK_NUDGE
+                                     ? call->deadline
+                                     : call->sent + ZK_NUDGE);
         zk_calls_add(&conn->sent, call);
     }
     zk_unlock(wire);
@@ -151,6 +153,18 @@ void zk_conn_ping(zk_conn *conn)
         zk_unlock(conn->wire);
     }
     hf__pipe_end(conn->pipe);
+}
+
+void zk_conn_nudge(zk_conn *conn)
+{
+    hf_nsec before = hfd_now() - ZK_NUDGE / 2;
+    bool due;
+
+    zk_lock(conn->wire);
+    due = zk_conn_usable(conn) && conn->heard < before && conn->used < before;
+    zk_unlock(conn->wire);
+    if (due)
+        zk_conn_ping(conn);
 }
 
 void zk_conn_cut_late(zk_conn *conn, hf_nsec since)

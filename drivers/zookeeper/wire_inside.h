@@ -19,6 +19,10 @@
 #include "wire.h"
 
 enum { ZK_WHERE = 80, ZK_CASUAL_MS = 30000 };
+/* A member of an ensemble now and then does not go on until something more
+ * comes in (3.8.0, a request in some ten thousand on a busy machine, replies
+ * and events alike): after so long without a word it is sent a ping. */
+#define ZK_NUDGE HF_MS(200)
 
 enum zk_call_state {
     CALL_NEW = 0,
@@ -143,6 +147,8 @@ typedef enum zk_sending {
  * done. */
 zk_sending zk_conn_send(zk_conn *conn, zk_call *call);
 void zk_conn_ping(zk_conn *conn);
+/* The same, unless something went out or came in a moment ago. */
+void zk_conn_nudge(zk_conn *conn);
 /* Late: the reply may still come, but all behind it are late, too. */
 void zk_conn_cut_late(zk_conn *conn, hf_nsec since);
 

@@ -285,7 +285,7 @@ static void three_members(void)
     /* Silent while a call is under way: its deadline ends the connection. */
     first = member_of(&w, e);
     ensemble_pause(e, first);
-    EXPECT_EQ(sync_in(&w, session, true, 500), HF_UNKNOWN);
+    EXPECT(WAIT_FOR(sync_in(&w, session, true, 500) == HF_UNKNOWN, LONG_MS));
     expect_again(&w, session, path);
     EXPECT(member_of(&w, e) != first);
     ensemble_continue(e, first);

@@ -382,13 +382,73 @@ static void undriven(void)
     close_world(&w);
 }
 
+/* Sessions begin and end under those who call: every call lands, in the session
+ * that it asked for or in none. */
+typedef struct bystander {
+    world *w;
+    pthread_t thread;
+    bool driven;
+    int applied;
+} bystander;
+
+static atomic_llong current;
+static atomic_bool enough;
+
+static void *call_on(void *arg)
+{
+    bystander *b = arg;
+
+    for (int i = 0; !atomic_load(&enough); i++) {
+        int64_t session = i % 3 ? atomic_load(&current) : 0;
+        ask a = make_ask(b->w, session, b->driven, LONG_MS);
+
+        add(&a, ZK_SYNC, "/");
+        drive(&a);
+        b->applied += a.outcome == HF_APPLIED;
+        if (a.outcome == HF_NOT_APPLIED && session != 0)
+            EXPECT_EQ(a.error.code, HF_EEXPIRED);
+    }
+    return NULL;
+}
+
+static void sessions_under_calls(void)
+{
+    bystander all[6] = {0};
+    int applied = 0;
+    world w;
+
+    open_world(&w);
+    for (int i = 0; i < 6; i++) {
+        all[i].w = &w;
+        all[i].driven = i % 2;
+        EXPECT_EQ(pthread_create(&all[i].thread, NULL, call_on, &all[i]), 0);
+    }
+    for (int i = 0; i < 25; i++) {
+        ask a;
+
+        EXPECT_EQ(try_begin(&a, &w, 10000, i % 2, LONG_MS), HF_APPLIED);
+        atomic_store(&current, a.replies[0].session);
+        test_sleep_ms(10);
+        if (i % 3 == 0)
+            EXPECT_EQ(ask_one(&w, a.replies[0].session, ZK_CLOSE, ""), 0);
+    }
+    atomic_store(&enough, true);
+    for (int i = 0; i < 6; i++) {
+        pthread_join(all[i].thread, NULL);
+        applied += all[i].applied;
+    }
+    EXPECT(applied > 0);
+    EXPECT_EQ(atomic_load(&w.overs) + atomic_load(&w.doubts), 0);
+    close_world(&w);
+}
+
 static const test_case cases[] = {
     TEST(every_request), TEST(parts),
     TEST(error_texts),   TEST(sessions),
     TEST(casual),        TEST(pings_keep_it),
     TEST(expired),       TEST(watches),
     TEST(parked),        TEST_LIMIT(sixteen_threads, 200),
-    TEST(undriven),
+    TEST(undriven),      TEST_LIMIT(sessions_under_calls, 120),
 };
 
 int main(int argc, char **argv)

@@ -3,8 +3,9 @@
  * Answers: what is due now that no caller's thread does?  Calls without a
  * thread whose time is over, a ping when a third of the timeout passed without
  * a request, and the end of a connection whose ping has had no answer for
- * another third.  One timer for all, set for the earliest; it may fire early,
- * never late.  Runs on the thread of the epoll's owner and never waits.
+ * another third; a ping, too, when an answer is overdue (ZK_NUDGE).  One timer
+ * for all, set for the earliest; it may fire early, never late.  Runs on the
+ * thread of the epoll's owner and never waits.
  *
  * A ping keeps the session alive as far as the member knows; it proves nothing
  * about the leader, so no lease is counted from it.  Paused here for long: the
@@ -79,10 +80,40 @@ static bool is_ping_due(zk_wire *wire, const zk_conn *conn, hf_nsec now)
     return due;
 }
 
+/* Is a call that nobody drives without answer for too long?  With mu held. */
+static bool is_nudge_due(zk_wire *wire, const zk_conn *conn, hf_nsec now)
+{
+    bool due = false;
+
+    for (zk_call *call = conn->sent.first; call; call = call->next) {
+        bool over = !call->driven && now - call->sent >= ZK_NUDGE;
+
+        if (!call->driven)
+            zk_wire_remind(wire, (over ? now : call->sent) + ZK_NUDGE);
+        due = due || over;
+    }
+    return due;
+}
+
+void zk_wire_nudge(zk_wire *wire)
+{
+    zk_conn *conn;
+
+    zk_lock(wire);
+    conn = zk_conn_usable(wire->conn) ? wire->conn : NULL;
+    if (conn)
+        conn->refs++;
+    zk_unlock(wire);
+    if (conn) {
+        zk_conn_nudge(conn);
+        zk_conn_drop(conn);
+    }
+}
+
 static void look(zk_wire *wire)
 {
     hf_nsec now = hfd_now(), since = 0;
-    bool ping = false;
+    bool ping = false, nudge = false;
     zk_calls late;
     zk_conn *conn;
     zk_call *call;
@@ -95,6 +126,7 @@ static void look(zk_wire *wire)
         conn->refs++;
         since = find_late(wire, conn, now);
         ping = since == 0 && is_ping_due(wire, conn, now);
+        nudge = is_nudge_due(wire, conn, now);
     }
     if (zk_dial_wanted(wire))
         zk_dial_summon(wire);
@@ -103,6 +135,8 @@ static void look(zk_wire *wire)
         zk_conn_cut_late(conn, since);
     else if (ping)
         zk_conn_ping(conn);
+    else if (nudge)
+        zk_conn_nudge(conn);
     if (conn)
         zk_conn_drop(conn);
     while ((call = zk_calls_take(&late)))

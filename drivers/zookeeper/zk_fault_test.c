@@ -32,7 +32,16 @@ static void follower_without_its_leader(void)
     ensemble *e = stage_begin(&patient);
     int leader = ensemble_await_leader(e);
 
-    holder_with(e, &patient, (leader + 1) % e->count, leader);
+    holder_with(e, &patient, (leader + 1) % e->count, leader, false);
+    ensemble_stop(e);
+}
+
+static void leader_stands_still(void)
+{
+    ensemble *e = stage_begin(&quick);
+    int leader = ensemble_await_leader(e);
+
+    holder_with(e, &quick, leader, (leader + 1) % e->count, true);
     ensemble_stop(e);
 }
 
@@ -53,6 +62,7 @@ static void without_a_majority(void)
 
 static const test_case cases[] = {
     TEST_LIMIT(follower_without_its_leader, 250),
+    TEST_LIMIT(leader_stands_still, 250),
     TEST_LIMIT(killed_and_paused, 280),
     TEST_LIMIT(order_over_a_new_leader, 250),
     TEST_LIMIT(moves_to_another_member, 250),

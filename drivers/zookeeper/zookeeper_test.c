@@ -37,7 +37,7 @@ static hf_session *open_session(const char *url, int64_t lease_ms)
     return s;
 }
 
-static void begin(scene *sc, const char *query, int64_t lease_ms)
+static void begin_scene(scene *sc, const char *query, int64_t lease_ms)
 {
     char *url = quorum_test_url("zookeeper", "a", "", query);
     const char *path = strchr(strstr(url, "//") + 2, '/');
@@ -49,7 +49,7 @@ static void begin(scene *sc, const char *query, int64_t lease_ms)
     open_world(&sc->w);
 }
 
-static void end(scene *sc)
+static void end_scene(scene *sc)
 {
     hf_close(sc->s);
     close_world(&sc->w);
@@ -132,7 +132,7 @@ static void expect_node(const char *query, hf_mode mode, zk_kind kind)
     zk_name name;
     hf_error err;
 
-    begin(&sc, query, 20000);
+    begin_scene(&sc, query, 20000);
     EXPECT_OK(hf_lock(sc.s, "jobs/nightly", &opt, &hold, &err), err);
     snprintf(path, sizeof path, "%s/", path_of(&sc, "/jobs/nightly"));
     strncat(path, children(&sc, "/jobs/nightly"), 200);
@@ -152,7 +152,7 @@ static void expect_node(const char *query, hf_mode mode, zk_kind kind)
     EXPECT_HAS(a.data, pid);
     EXPECT_CODE(hf_release(hold, NULL), 0);
     EXPECT_STR(children(&sc, "/jobs/nightly"), "");
-    end(&sc);
+    end_scene(&sc);
 }
 
 static void layout_is_theirs(void)
@@ -202,7 +202,7 @@ static void curator_is_respected(void)
     hf_error err;
     scene sc;
 
-    begin(&sc, "", 20000);
+    begin_scene(&sc, "", 20000);
     create(&sc, "", 0, "");
     create(&sc, "/k", 0, "");
     snprintf(theirs, sizeof theirs, "%s",
@@ -219,7 +219,7 @@ static void curator_is_respected(void)
     EXPECT(WAIT_FOR(hf_collect(sc.s, &result) == 1, LONG_MS));
     EXPECT_CODE(result.error.code, 0);
     EXPECT_CODE(hf_release(result.hold, NULL), 0);
-    end(&sc);
+    end_scene(&sc);
 }
 
 static void expect_refused(const char *query, const char *node, hf_mode mode,
@@ -227,7 +227,7 @@ static void expect_refused(const char *query, const char *node, hf_mode mode,
 {
     scene sc;
 
-    begin(&sc, query, 20000);
+    begin_scene(&sc, query, 20000);
     create(&sc, "", 0, "");
     create(&sc, "/k", 0, "");
     create(&sc, node, ZK_EPHEMERAL | ZK_SEQUENCE, "");
@@ -242,7 +242,7 @@ static void expect_refused(const char *query, const char *node, hf_mode mode,
         EXPECT_HAS(err.text, "layout=rw");
     }
     EXPECT(strchr(children(&sc, "/k"), ' ')[1] == '\0'); /* theirs alone */
-    end(&sc);
+    end_scene(&sc);
 }
 
 static void reader_of_theirs_and_our_mutex(void)
@@ -289,13 +289,13 @@ static void what_is_no_entry_counts_for_nothing(void)
     hf_hold *outer, *inner;
     scene sc;
 
-    begin(&sc, "", 20000);
+    begin_scene(&sc, "", 20000);
     inner = take(sc.s, "a/b");
     create(&sc, "/a/other", 0, "");
     outer = take(sc.s, "a");
     EXPECT_CODE(hf_release(outer, NULL), 0);
     EXPECT_CODE(hf_release(inner, NULL), 0);
-    end(&sc);
+    end_scene(&sc);
 }
 
 /* ---- What befalls ours -------------------------------------------------- */
@@ -307,7 +307,7 @@ static void token_outlives_the_parent(void)
     hf_hold *hold;
     scene sc;
 
-    begin(&sc, "", 20000);
+    begin_scene(&sc, "", 20000);
     hold = take(sc.s, "k");
     token = hf_hold_token(hold);
     EXPECT_CODE(hf_release(hold, NULL), 0);
@@ -317,7 +317,7 @@ static void token_outlives_the_parent(void)
     EXPECT_HAS(children(&sc, "/k"), "-lock-0000000000");
     EXPECT(hf_hold_token(hold) > token);
     EXPECT_CODE(hf_release(hold, NULL), 0);
-    end(&sc);
+    end_scene(&sc);
 }
 
 /* Somebody deletes our node: that is a break, and it is told. */
@@ -327,7 +327,7 @@ static void deleted_node_is_a_lost_hold(void)
     hf_hold *hold;
     scene sc;
 
-    begin(&sc, "", 3000);
+    begin_scene(&sc, "", 3000);
     hold = take(sc.s, "k");
     snprintf(path, sizeof path, "%s/%s", path_of(&sc, "/k"),
              children(&sc, "/k"));
@@ -335,7 +335,7 @@ static void deleted_node_is_a_lost_hold(void)
     remove_node(&sc, path);
     EXPECT(WAIT_FOR(hf_hold_state(hold) == HF_LOST, LONG_MS));
     EXPECT_CODE(hf_release(hold, NULL), HF_EFORCED);
-    end(&sc);
+    end_scene(&sc);
 }
 
 /* A holder of Curator's is asked in its own words, and not removed. */
@@ -348,7 +348,7 @@ static void break_of_theirs(void)
     scene sc;
     ask a;
 
-    begin(&sc, "", 20000);
+    begin_scene(&sc, "", 20000);
     create(&sc, "", 0, "");
     create(&sc, "/k", 0, "");
     snprintf(theirs, sizeof theirs, "%s",
@@ -364,7 +364,7 @@ static void break_of_theirs(void)
     EXPECT_OK(hf_break(sc.s, "k", &at_once, &count, &err), err);
     EXPECT_EQ(count, 1);
     EXPECT_CODE(try_key(sc.s, "k", HF_EXCLUSIVE), 0);
-    end(&sc);
+    end_scene(&sc);
 }
 
 /* ---- Opening ------------------------------------------------------------ */
@@ -376,9 +376,11 @@ static void short_lease_is_refused(void)
     hf_session *s;
     hf_error err;
     scene sc;
+    char *at;
 
-    begin(&sc, "", 20000);
-    strcpy(strstr(sc.url, "tick_ms="), "tick_ms=2000");
+    begin_scene(&sc, "", 20000);
+    at = strstr(sc.url, "tick_ms=");
+    snprintf(at, sizeof sc.url - (size_t)(at - sc.url), "tick_ms=2000");
     s = open_session(sc.url, 10000);
     EXPECT_CODE(hf_lock(s, "k", NULL, &hold, &err), HF_EINVAL);
     EXPECT_HAS(err.text, "tick_ms");
@@ -387,7 +389,7 @@ static void short_lease_is_refused(void)
     hold = take(s, "k");
     EXPECT_CODE(hf_release(hold, NULL), 0);
     hf_close(s);
-    end(&sc);
+    end_scene(&sc);
 }
 
 /* heartbeat=write holds a lock over several renewals, through a node that is
@@ -398,7 +400,7 @@ static void write_beats(void)
     hf_hold *hold;
     scene sc;
 
-    begin(&sc, "heartbeat=write", 3000);
+    begin_scene(&sc, "heartbeat=write", 3000);
     hold = take(sc.s, "k");
     EXPECT_OK(hf_renew(hold, &err), err);
     EXPECT_HAS(children(&sc, ""), "%beat-");
@@ -408,7 +410,7 @@ static void write_beats(void)
     hf_close(sc.s);
     EXPECT(strstr(children(&sc, ""), "%beat-") == NULL);
     sc.s = NULL;
-    end(&sc);
+    end_scene(&sc);
 }
 
 static void bad_urls(void)

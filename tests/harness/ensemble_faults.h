@@ -169,8 +169,10 @@ static inline void waiters_keep_their_order(const stage *st)
 /* ---- A holder whose member is cut off from the others ------------------- */
 
 /* The holder speaks to member `who` alone, over a link that stays whole, while
- * that member hears nothing of the others; the rival speaks to `other`. */
-static inline void holder_with(ensemble *e, const stage *st, int who, int other)
+ * that member hears nothing of the others, or stands still (then what it was
+ * asked meanwhile is answered when it goes on); the rival speaks to `other`. */
+static inline void holder_with(ensemble *e, const stage *st, int who, int other,
+                               bool still)
 {
     hf_session *s = open_session(ensemble_member_url(e, who, st->path), 4000);
     hf_session *r =
@@ -182,13 +184,19 @@ static inline void holder_with(ensemble *e, const stage *st, int who, int other)
 
     guarded_begin(&g, s, "k");
     waiting_begin(&next, r, "k", &turn, look, 1);
-    ensemble_isolate(e, who, true);
+    if (still)
+        ensemble_pause(e, who);
+    else
+        ensemble_isolate(e, who, true);
     EXPECT_CODE(waiting_end(&next), 0);
     /* ZooKeeper: the trap is real only if that member went on serving. */
-    if (st->kind == ON_ZOOKEEPER)
+    if (st->kind == ON_ZOOKEEPER && !still)
         EXPECT(ensemble_serves(e, who));
+    if (still)
+        ensemble_continue(e, who);
     expect_lost_before(&g, &next);
-    ensemble_isolate(e, who, false);
+    if (!still)
+        ensemble_isolate(e, who, false);
     ensemble_await(e);
     expect_works(s, "k", next.token);
     hf_close(s);
