@@ -21,7 +21,7 @@
 
 #include "store.h"
 
-enum { SPARE_MAX = 64, REQUEST_KEPT = 16384 };
+enum { SPARE_MAX = 16, REQUEST_KEPT = 16384 };
 
 /* ---- Works -------------------------------------------------------------- */
 

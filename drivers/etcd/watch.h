@@ -4,7 +4,7 @@
 
 #include "store.h"
 
-enum { ETCD_BUCKETS = 256, ETCD_REMEMBERED = 16 };
+enum { ETCD_BUCKETS = 256, ETCD_REMEMBERED = 4 };
 
 typedef struct etcd_waiter {
     struct etcd_waiter *next;

@@ -54,6 +54,7 @@ static bool ask_next(etcd_watcher *w, const hf_place *place)
 {
     hf__buf out = {.data = NULL};
     etcd_queue *q;
+    bool more;
 
     pthread_mutex_lock(&w->mu);
     q = w->open ? find_wanted(w, place) : NULL;
@@ -65,9 +66,10 @@ static bool ask_next(etcd_watcher *w, const hf_place *place)
             etcd_queue_watched(w, q);
     }
     pthread_mutex_unlock(&w->mu);
+    more = q && !place && !out.failed; /* else the timed look has to do */
     if (q)
         send_buf(w, &out);
-    return q != NULL && !place;
+    return more;
 }
 
 void etcd_watch_open(etcd_watcher *w, const hf_place *place)

@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness/child.h"
@@ -401,9 +402,13 @@ void ensemble_restart(ensemble *e, int i)
 
 void ensemble_pause(ensemble *e, int i)
 {
-    /* The signal is there at once, and the kernel schedules none of its
-     * threads afterwards; what it had sent before is on its way. */
+    int status = 0;
+
     EXPECT(kill(e->members[i].pid, SIGSTOP) == 0);
+    /* One thread takes the signal and stops the others; the kernel tells the
+     * parent when all of them stand. */
+    EXPECT(waitpid(e->members[i].pid, &status, WUNTRACED) == e->members[i].pid);
+    EXPECT(WIFSTOPPED(status));
     e->members[i].paused = true;
 }
 
