@@ -65,6 +65,8 @@ MAY_USE = {
     "drivers/sqlite": ["sqlite3.h"] + PUBLIC,
     "drivers/redis": ["net/", "lua_texts.h"] + PUBLIC,  # the latter is made
     "drivers/redlock": ["net/", "../redis/"] + PUBLIC,
+    "drivers/zookeeper": ["net/"] + PUBLIC,
+    "drivers/etcd": ["net/", "nghttp2/"] + PUBLIC,
     "drivers/fault": ["../trace/shim.h"] + PUBLIC,
     "drivers/postgres": ["../sql/", "sql/", "libpq-fe.h"] + PUBLIC,
     "drivers/mysql": ["../sql/", "sql/", "mysql.h", "mysql/", "errmsg.h",
@@ -84,12 +86,13 @@ MAY_USE = {
     "tests/sim": ["harness/", "base/", "core/", "sim/", "drivers/mem/",
                   "../../drivers/mem/", "mem/"] + PUBLIC,
     "tests/fuzz": ["fuzz/", "base/", "core/", "../../drivers/redis/",
-                   "../../drivers/sql/"] + PUBLIC,
+                   "../../drivers/sql/", "../../drivers/zookeeper/",
+                   "../../drivers/etcd/"] + PUBLIC,
 }
 # Headers that are somebody's: the rest of <...> is the system's.
 OWNED = re.compile(r"^(holdfast|base|core|prim|net|openssl|harness|drivers|sim|"
                    r"conformance|fuzz|mem)/|^(sqlite3|libpq-fe|mysql|"
-                   r"errmsg|sql|hiredis)")
+                   r"errmsg|sql|hiredis|nghttp2)")
 
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 MACHINE = re.compile(r"(?<![\w.$}])/(wor" r"k|roo" r"t|hom" r"e/\w+|far" r"m)/"

@@ -2,10 +2,10 @@
 # install-deps.sh SET... - put the Debian packages of a set on this machine.
 #
 #   build   what the library, the command and the SQLite store need
-#   redis, postgres, mysql, odbc
+#   redis, zookeeper, etcd, postgres, mysql, odbc
 #           the same, and what that driver needs; without it a build leaves the
 #           driver out
-#   bench   the same, and what ./bench compares with on Redis and on databases
+#   bench   the same, and what ./bench compares with on servers
 #   check   all of these, and what ./check runs
 #   fuzz    the same, and clang's fuzzer
 #
@@ -48,6 +48,20 @@ need_redis()
     need libssl-dev /usr/include/openssl/ssl.h
 }
 
+need_zookeeper()
+{
+    need_build
+    need libssl-dev /usr/include/openssl/ssl.h
+}
+
+need_etcd()
+{
+    need_build
+    need pkg-config pkg-config
+    need libssl-dev /usr/include/openssl/ssl.h
+    need libnghttp2-dev /usr/include/nghttp2/nghttp2.h
+}
+
 need_postgres()
 {
     need_build
@@ -82,10 +96,26 @@ need_databases()
     need libsqliteodbc /usr/lib/*/odbc/libsqlite3odbc.so
 }
 
+# Servers of consensus, and other clients of theirs.  ZooKeeper is Java, of
+# which its library is enough: the package `zookeeper` wants a JRE with windows.
+# The JDK compiles the peer that uses Curator.
+need_quorums()
+{
+    need_zookeeper
+    need_etcd
+    need default-jdk-headless javac
+    need libzookeeper-java /usr/share/java/zookeeper.jar
+    need libcurator-recipes-java /usr/share/java/curator-recipes.jar
+    need python3-kazoo /usr/lib/python3/dist-packages/kazoo
+    need etcd-server etcd
+    need etcd-client etcdctl
+}
+
 need_check()
 {
     need_redis
     need_databases
+    need_quorums
     need pgbouncer pgbouncer
     need python3-psycopg2 /usr/lib/python3/dist-packages/psycopg2
     need python3-pymysql /usr/lib/python3/dist-packages/pymysql
@@ -111,6 +141,7 @@ need_bench()
 {
     need_redis
     need_databases
+    need_quorums
     need redis-server redis-server
     need libhiredis-dev /usr/include/hiredis/hiredis.h
 }
@@ -167,11 +198,12 @@ apt()
         -o DPkg::Lock::Timeout=300 "$@" </dev/null >>"${HF_APT_LOG:-/dev/stderr}" 2>&1
 }
 
-sets="build, redis, postgres, mysql, odbc, bench, check, fuzz"
+sets="build, redis, zookeeper, etcd, postgres, mysql, odbc, bench, check, fuzz"
 [ $# -gt 0 ] || die "install-deps.sh: say which set: $sets"
 for set in "$@"; do
     case $set in
-    build | redis | postgres | mysql | odbc | bench | check | fuzz)
+    build | redis | zookeeper | etcd | postgres | mysql | odbc | bench | \
+        check | fuzz)
         need_"$set"
         ;;
     *) die "install-deps.sh: no set '$set'; there are $sets" ;;

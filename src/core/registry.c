@@ -45,6 +45,7 @@ static const struct {
     {"mariadb", "mariadb"},
     {"odbc", "odbc"},
     {"zookeeper", "zookeeper"},
+    {"zookeepers", "zookeeper"},
     {"etcd", "etcd"},
     {"etcds", "etcd"},
     {"fault", "fault"},

@@ -248,11 +248,11 @@ static int linger(void *arg)
 
 static void parent_is_renewed(void)
 {
-    hf_session *s = open_leased(1000), *rival = open_store();
+    hf_session *s = open_leased(brief_lease_ms()), *rival = open_store();
     hf_hold *hold = take(s, "k");
     atomic_int *step = shared_memory(sizeof(*step));
     pid_t child = spawn(linger, step);
-    int64_t until = now_ms() + 2500;
+    int64_t until = now_ms() + brief_lease_ms() * 5 / 2;
 
     while (now_ms() < until) {
         EXPECT_CODE(hf_hold_check(hold, NULL), 0);

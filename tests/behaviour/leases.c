@@ -147,6 +147,8 @@ static int take_and_die(void *arg)
 static void outlives_process(void)
 {
     struct child_lease *c = shared_memory(sizeof(*c));
+
+    skip_before_fork();
     pid_t child = spawn(take_and_die, c);
 
     EXPECT_EQ(reap(child), 0);

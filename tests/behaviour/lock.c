@@ -275,9 +275,9 @@ static void hold_facts(void)
 /* One renewal for all holds: a lease lasts while the process lives. */
 static void lease_is_renewed(void)
 {
-    hf_session *a = open_leased(1000), *b = open_store();
+    hf_session *a = open_leased(brief_lease_ms()), *b = open_store();
     hf_hold *one = take(a, "one"), *two = take(a, "two");
-    int64_t until = now_ms() + 2500;
+    int64_t until = now_ms() + brief_lease_ms() * 5 / 2;
 
     while (now_ms() < until) {
         EXPECT_CODE(hf_hold_check(one, NULL), 0);
@@ -302,8 +302,9 @@ static void session_facts(void)
     EXPECT(hf_session_url(s) != NULL && hf_session_url(s)[0] != '\0');
     /* All of it, unless it is another library's layout. */
     if (!store_is_anothers())
-        EXPECT(store_has(HF_CAP_TOKEN | HF_CAP_FIFO | HF_CAP_SHARED |
-                         HF_CAP_PERMIT));
+        EXPECT(store_has(HF_CAP_TOKEN | HF_CAP_FIFO | HF_CAP_SHARED));
+    if (!store_is_anothers() && strncmp(test_target(), "zookeeper", 9) != 0)
+        EXPECT(store_has(HF_CAP_PERMIT));
     EXPECT((caps & HF_CAP_CRASH_AT_ONCE) == 0 || hf_session_life_fd(s) >= 0);
     hf_close(s);
 }

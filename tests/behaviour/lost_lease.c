@@ -364,7 +364,7 @@ static void dawdle(hf_hold *hold, hf_state state, int reason, void *user)
 
 static void slow_callback(void)
 {
-    hf_session *s = open_leased(1000), *rival = open_store();
+    hf_session *s = open_leased(brief_lease_ms()), *rival = open_store();
     atomic_int done = 0;
     hf_hold *kept = take(s, "kept");
     hf_hold *hold =

@@ -27,10 +27,28 @@ static const need needs[] = {
     {"all_sharers", HF_CAP_SHARED},
     {"waiters_killed", HF_CAP_FIFO},
     {"waiter_stopped", HF_CAP_FIFO},
-    {"all_at_once", HF_CAP_SHARED | HF_CAP_PERMIT},
-    {"with_murders", HF_CAP_SHARED | HF_CAP_PERMIT},
+    {"all_at_once", HF_CAP_SHARED},
     {"tokens_survive", HF_CAP_TOKEN},
     {"with_options", HF_CAP_SHARED},
+    {"n_places", HF_CAP_PERMIT},
+    {"not_reentrant", HF_CAP_PERMIT},
+    {"waiter_gets_place", HF_CAP_PERMIT},
+    {"single_place", HF_CAP_PERMIT},
+    {"other_kind", HF_CAP_PERMIT},
+    {"kind_is_forgotten", HF_CAP_PERMIT},
+    {"waiter_of_other_kind", HF_CAP_PERMIT},
+    {"never_more", HF_CAP_PERMIT},
+    {"fixed_lease_ends", HF_CAP_FIXED_LEASE},
+    {"renew_extends", HF_CAP_FIXED_LEASE},
+    {"fixed_lease_released", HF_CAP_FIXED_LEASE},
+    {"fixed_lease_after_wait", HF_CAP_FIXED_LEASE},
+    {"fixed_lease_goes_on", HF_CAP_FIXED_LEASE},
+    {"at_least", HF_CAP_FIXED_LEASE},
+    {"at_least_is_over", HF_CAP_FIXED_LEASE},
+    {"at_least_outlives_session", HF_CAP_FIXED_LEASE},
+    {"at_least_holds_back_threads", HF_CAP_FIXED_LEASE},
+    {"outlives_process", HF_CAP_FIXED_LEASE},
+    {"orphans", HF_CAP_FIXED_LEASE},
 };
 
 static const struct {
@@ -42,6 +60,7 @@ static const struct {
     {HF_CAP_SHARED, "this store has no shared locks"},
     {HF_CAP_PERMIT, "this store has no permits"},
     {HF_CAP_VALUE, "this store has no values"},
+    {HF_CAP_FIXED_LEASE, "this store has no fixed leases"},
 };
 
 void skip_if_unfit(uint32_t caps)

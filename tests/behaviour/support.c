@@ -90,6 +90,23 @@ bool store_sees_deaths(void)
     return strcmp(test_target(), "sqlite") == 0;
 }
 
+bool store_is_quorum(void)
+{
+    return strncmp(test_target(), "zookeeper", 9) == 0 ||
+           strncmp(test_target(), "etcd", 4) == 0;
+}
+
+bool store_has_runs(void)
+{
+    return strcmp(test_target(), "mem-nomarks") != 0 && !store_is_quorum();
+}
+
+int64_t brief_lease_ms(void)
+{
+    /* ZooKeeper: two ticks of it are not ours. */
+    return store_is_quorum() ? 2000 : 1000;
+}
+
 int64_t mortal_lease_ms(void)
 {
     return store_sees_deaths() ? 1800000 : 1500;

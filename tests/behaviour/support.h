@@ -71,6 +71,12 @@ bool store_is_database(void);
 bool store_is_anothers(void);
 /* Is a process that dies noticed at once, or when its lease ends? */
 bool store_sees_deaths(void);
+/* The shortest lease that is renewed in good time. */
+int64_t brief_lease_ms(void);
+/* May one entry own several tokens in a row, to be passed on in the process? */
+bool store_has_runs(void);
+/* A store of consensus: each step is a commit of several servers' disks. */
+bool store_is_quorum(void);
 /* A lease for a session whose process is killed by the test. */
 int64_t mortal_lease_ms(void);
 /* All caps in `caps` are promised by it; asked of the session opened last. */

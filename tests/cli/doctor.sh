@@ -15,7 +15,8 @@ python3 -c '
 import json, sys
 d = json.load(sys.stdin)
 assert d["url"].split(":")[0] in (
-    "sqlite", "redis", "rediss", "postgres", "mysql", "odbc")
+    "sqlite", "redis", "rediss", "postgres", "mysql", "odbc", "zookeeper",
+    "etcd")
 assert d["findings"] and all(f["level"] in ("ok", "warn", "FAIL") for f in d["findings"])
 assert d["worst"] == ["ok", "warn", "FAIL"][int(sys.argv[1])]' "$status" <<<"$out" || fail "wrong JSON: $out"
 exits "$status" "$hf" doctor -q

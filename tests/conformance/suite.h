@@ -23,6 +23,7 @@
 
 typedef struct quirks {
     int lease_min_ms;   /* the shortest lease that the store keeps */
+    int late_ms;        /* and how much later than that it may end one */
     bool break_at_once; /* evict without `now` removes at once, too */
     bool text_names;    /* a name is a short text in UTF-8, not any bytes */
     bool lists_less; /* what others hold is listed by a hash, or not at all */

@@ -4,13 +4,14 @@
  * and what is different about it.  Everything else is asked of the driver. */
 #include "suite.h"
 
+#include "harness/quorum_url.h"
 #include "harness/redis_url.h"
 #include "harness/sql_url.h"
 
 static const char *make_url(const char *format, const char *folder,
                             const char *which)
 {
-    static char urls[8][400];
+    static char urls[8][700];
     static size_t next;
     char *url = urls[next++ % 8];
 
@@ -63,6 +64,7 @@ static const char *fault_mem_url(const char *which)
     }
 #define ON_REDIS(maker, target) ON_SERVER(maker, redis_test_url, target)
 #define ON_SQL(maker, target) ON_SERVER(maker, sql_test_url, target)
+#define ON_QUORUM(maker, target) ON_SERVER(maker, quorum_test_url, target)
 ON_REDIS(redis_url, "redis")
 ON_REDIS(rediss_url, "rediss")
 ON_REDIS(redis_unix_url, "redis-unix")
@@ -92,6 +94,15 @@ ON_SQL(mariadb_spring_url, "mariadb-spring")
 ON_SQL(mariadb_shedlock_url, "mariadb-shedlock")
 ON_SQL(mariadb_getlock_url, "mariadb-getlock")
 ON_SQL(mariadb_rowlock_url, "mariadb-rowlock")
+ON_QUORUM(zookeeper_url, "zookeeper")
+ON_QUORUM(zookeeper_rw_url, "zookeeper-rw")
+ON_QUORUM(zookeeper_kazoo_url, "zookeeper-kazoo")
+ON_QUORUM(zookeeper_tls_url, "zookeeper-tls")
+ON_QUORUM(zookeeper3_url, "zookeeper3")
+ON_QUORUM(etcd_url, "etcd")
+ON_QUORUM(etcd_tls_url, "etcd-tls")
+ON_QUORUM(etcd_auth_url, "etcd-auth")
+ON_QUORUM(etcd3_url, "etcd3")
 
 const target targets[] = {
     {"mem", mem_url, {.lease_min_ms = 1000}},
@@ -171,5 +182,18 @@ const target targets[] = {
       .lists_less = true,
       .text_names = true,
       .few_holds = true}},
+    {"zookeeper", zookeeper_url, {.lease_min_ms = 2000, .late_ms = 1000}},
+    {"zookeeper-rw", zookeeper_rw_url, {.lease_min_ms = 2000, .late_ms = 1000}},
+    {"zookeeper-kazoo",
+     zookeeper_kazoo_url,
+     {.lease_min_ms = 2000, .late_ms = 1000}},
+    {"zookeeper-tls",
+     zookeeper_tls_url,
+     {.lease_min_ms = 2000, .late_ms = 1000}},
+    {"zookeeper3", zookeeper3_url, {.lease_min_ms = 2000, .late_ms = 1000}},
+    {"etcd", etcd_url, {.lease_min_ms = 2000, .late_ms = 1500}},
+    {"etcd-tls", etcd_tls_url, {.lease_min_ms = 2000, .late_ms = 1500}},
+    {"etcd-auth", etcd_auth_url, {.lease_min_ms = 2000, .late_ms = 1500}},
+    {"etcd3", etcd3_url, {.lease_min_ms = 2000, .late_ms = 1500}},
 };
 const size_t target_count = sizeof targets / sizeof *targets;

@@ -1,7 +1,8 @@
 /* target.c - fresh store URLs for each target.  A mem: store is of one process
  * and vanishes with it; a SQLite file lives in the test's folder; on Redis (see
  * redis_url.c) a store is a namespace of the server that with-redis started; on
- * a database (sql_url.c) tables of its own in what with-sql started. */
+ * a database (sql_url.c) tables of its own in what with-sql started; on ZooKeeper
+ * and etcd (quorum_url.c) a path of its own. */
 #include "harness/target.h"
 
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "harness/expect.h"
+#include "harness/quorum_url.h"
 #include "harness/redis_url.h"
 #include "harness/runner.h"
 #include "harness/sql_url.h"
@@ -31,6 +33,15 @@ const char *const test_targets[] = {"mem",
                                     "odbc-postgres",
                                     "odbc-mariadb",
                                     "odbc-sqlite",
+                                    "zookeeper",
+                                    "zookeeper-rw",
+                                    "zookeeper-kazoo",
+                                    "zookeeper-tls",
+                                    "zookeeper3",
+                                    "etcd",
+                                    "etcd-tls",
+                                    "etcd-auth",
+                                    "etcd3",
                                     NULL};
 
 const char *test_target(void)
@@ -57,7 +68,8 @@ const char *test_url(const char *which, const char *prefix, const char *query)
         len = asprintf(&url, "%smem:%s?marks=no%s%s", prefix, which, and_query,
                        query);
     else if ((url = redis_test_url(target, which, prefix, query)) != NULL ||
-             (url = sql_test_url(target, which, prefix, query)) != NULL)
+             (url = sql_test_url(target, which, prefix, query)) != NULL ||
+             (url = quorum_test_url(target, which, prefix, query)) != NULL)
         len = (int)strlen(url);
     if (len < 0)
         FAIL_TEST("no target '%s'", target);

@@ -1,0 +1,483 @@
+/* etcd_test.c - what only etcd has: Go's keys, hands that delete, alarms.
+ *
+ * Beside the sessions of the public API stands a second client that writes
+ * what Go's clients write, deletes keys, ends leases, raises the alarm for
+ * space and compacts history.  Each time: nobody is let in beside somebody
+ * else, whoever lost something is told, whoever waits gets on, and after the
+ * close nothing is left. */
+#include "harness/ensemble.h"
+#include "harness/expect.h"
+#include "harness/runner.h"
+
+#include <pthread.h>
+
+#include "store.h"
+
+enum { PATIENCE_MS = 60000, LEASE_MS = 6000 };
+#define AWAIT(condition) EXPECT(WAIT_FOR(condition, PATIENCE_MS))
+
+/* ---- The other client --------------------------------------------------- */
+
+typedef struct other {
+    grpc_channel *channel;
+    hf__buf out;
+    char reply[65536];
+    size_t len;
+    grpc_code code;
+} other;
+
+static void ignore(void *ctx)
+{
+    (void)ctx;
+}
+
+static void ignore_doubt(void *ctx, int code, const char *text)
+{
+    (void)ctx;
+    (void)code;
+    (void)text;
+}
+
+static other *other_open(ensemble *e)
+{
+    hf__address at = {.host = "127.0.0.1",
+                      .port = (uint16_t)e->members[0].port};
+    grpc_settings settings = {
+        .addresses = &at, .address_count = 1, .dial_time = HF_MS(10000)};
+    grpc_listener listener = {NULL, ignore, ignore_doubt};
+    other *o = calloc(1, sizeof *o);
+    hf_error err;
+
+    EXPECT(o != NULL);
+    EXPECT_OK(grpc_open(&o->channel, &settings, &listener, &err), err);
+    return o;
+}
+
+static void other_close(other *o)
+{
+    grpc_close(o->channel);
+    hf__buf_done(&o->out);
+    free(o);
+}
+
+typedef struct other_call {
+    grpc_call call;
+    other *o;
+    bool answered;
+} other_call;
+
+static void other_landed(grpc_call *call, hf_outcome outcome, grpc_code code,
+                         const void *reply, size_t len, const hf_error *why)
+{
+    other_call *mine = (other_call *)(void *)call;
+
+    EXPECT_OK(outcome == HF_APPLIED ? 0 : HF_EUNAVAIL, *why);
+    EXPECT(len <= sizeof mine->o->reply);
+    mine->o->code = code;
+    mine->o->len = len;
+    if (len > 0)
+        memcpy(mine->o->reply, reply, len);
+    mine->answered = true;
+}
+
+/* Sends what is in o->out. */
+static void other_ask(other *o, const char *method)
+{
+    other_call mine = {.call = {.method = method,
+                                .request = o->out.data,
+                                .request_len = hf__buf_len(&o->out),
+                                .deadline = hfd_now() + HF_MS(PATIENCE_MS),
+                                .driven = true,
+                                .landed = other_landed},
+                       .o = o};
+
+    EXPECT(!o->out.failed);
+    grpc_start(o->channel, &mine.call);
+    grpc_drive(o->channel, &mine.call);
+    EXPECT(mine.answered);
+    o->out.start = o->out.end = 0;
+}
+
+static etcd_text text_of(const char *text)
+{
+    return (etcd_text){text, strlen(text)};
+}
+
+/* As Go's Mutex: its key, with an empty value. */
+static void other_join(other *o, const char *key, int64_t lease)
+{
+    etcd_put put = {.key = text_of(key), .lease = lease};
+
+    etcd_ask_grant(&o->out, lease, 60);
+    other_ask(o, ETCD_GRANT);
+    etcd_do_put(&o->out, ETCD_THEN, &put);
+    other_ask(o, ETCD_TXN);
+    EXPECT_EQ(o->code, GRPC_OK);
+}
+
+static void other_delete(other *o, const char *key)
+{
+    etcd_do_delete(&o->out, ETCD_THEN, text_of(key));
+    other_ask(o, ETCD_TXN);
+    EXPECT_EQ(o->code, GRPC_OK);
+}
+
+static void other_revoke(other *o, int64_t lease)
+{
+    etcd_ask_lease(&o->out, lease);
+    other_ask(o, ETCD_REVOKE);
+    EXPECT_EQ(o->code, GRPC_OK);
+}
+
+/* All keys there are; the first of them in *ret. */
+static size_t other_count(other *o, etcd_kv *ret)
+{
+    etcd_range range = {.key = {"", 1}, .end = {"", 1}};
+    etcd_page page;
+    etcd_kv kv;
+    size_t n = 0;
+
+    etcd_ask_range(&o->out, &range);
+    other_ask(o, ETCD_RANGE);
+    EXPECT(etcd_read_page(&page, o->reply, o->len));
+    while (etcd_next_row(&page.rows, &kv)) {
+        if (n++ == 0 && ret)
+            *ret = kv;
+    }
+    return n;
+}
+
+/* ---- Sessions ----------------------------------------------------------- */
+
+static hf_session *open_at(ensemble *e, const char *url)
+{
+    hf_open_options opt = {HF_OPEN_OPTIONS, .lease_ms = LEASE_MS};
+    hf_session *s = NULL;
+    hf_error err;
+
+    EXPECT_OK(hf_open(&s, url ? url : ensemble_direct_url(e, ""), &opt, &err),
+              err);
+    return s;
+}
+
+static hf_hold *take(hf_session *s, const char *key, hf_mode mode)
+{
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = PATIENCE_MS,
+                           .mode = mode, .places = mode == HF_PERMIT ? 2 : 0,
+                           .owner = HF_OWNER_HOLD};
+    hf_hold *hold = NULL;
+    hf_error err;
+
+    EXPECT_OK(hf_lock(s, key, &opt, &hold, &err), err);
+    return hold;
+}
+
+static int try_take(hf_session *s, const char *key, hf_mode mode)
+{
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .mode = mode,
+                           .places = mode == HF_PERMIT ? 2 : 0,
+                           .owner = HF_OWNER_HOLD};
+    hf_hold *hold = NULL;
+    int code = hf_try_lock(s, key, &opt, &hold, NULL);
+
+    if (code == 0)
+        hf_release(hold, NULL);
+    return code;
+}
+
+typedef struct waiter {
+    hf_session *s;
+    const char *key;
+    hf_mode mode;
+    hf_hold *hold;
+    atomic_bool done;
+    pthread_t thread;
+} waiter;
+
+static void *run_waiter(void *arg)
+{
+    waiter *w = arg;
+
+    w->hold = take(w->s, w->key, w->mode);
+    atomic_store(&w->done, true);
+    return NULL;
+}
+
+static void waiter_start(waiter *w, hf_session *s, const char *key,
+                         hf_mode mode)
+{
+    *w = (waiter){.s = s, .key = key, .mode = mode};
+    EXPECT_EQ(pthread_create(&w->thread, NULL, run_waiter, w), 0);
+}
+
+static void waiter_end(waiter *w)
+{
+    AWAIT(atomic_load(&w->done));
+    pthread_join(w->thread, NULL);
+    EXPECT_EQ(hf_release(w->hold, NULL), 0);
+}
+
+static int count_row(const hf_entry_info *row, void *user)
+{
+    (void)row;
+    ++*(size_t *)user;
+    return 0;
+}
+
+static size_t count_rows(hf_session *s)
+{
+    size_t n = 0;
+
+    EXPECT_EQ(hf_list(s, NULL, count_row, &n, NULL), 0);
+    return n;
+}
+
+/* ---- Go's clients ------------------------------------------------------- */
+
+/* One that holds keeps out every kind, and is waited for; one that waits is
+ * behind us. */
+static void go_key_is_respected(void)
+{
+    ensemble *e = ensemble_start(ON_ETCD, NULL);
+    hf_session *s = open_at(e, NULL), *t = open_at(e, NULL);
+    other *o = other_open(e);
+    waiter alone, shared;
+
+    other_join(o, "k/7b", 0x7b);
+    EXPECT_CODE(try_take(s, "k", HF_EXCLUSIVE), HF_EBUSY);
+    EXPECT_CODE(try_take(s, "k", HF_SHARED), HF_EBUSY);
+    EXPECT_CODE(try_take(s, "k", HF_PERMIT), HF_EKIND);
+    waiter_start(&alone, s, "k", HF_EXCLUSIVE);
+    AWAIT(count_rows(t) == 2);
+    waiter_start(&shared, t, "k", HF_SHARED);
+    AWAIT(count_rows(t) == 3);
+    EXPECT(!atomic_load(&alone.done) && !atomic_load(&shared.done));
+    other_delete(o, "k/7b");
+    waiter_end(&alone);
+    waiter_end(&shared);
+    /* Its session ends instead. */
+    other_join(o, "k/7c", 0x7c);
+    waiter_start(&alone, s, "k", HF_EXCLUSIVE);
+    AWAIT(count_rows(t) == 2);
+    other_revoke(o, 0x7c);
+    waiter_end(&alone);
+    hf_close(s);
+    hf_close(t);
+    EXPECT_EQ(other_count(o, NULL), 0);
+    other_close(o);
+    ensemble_stop(e);
+}
+
+/* It waits for what is older than itself alone: who comes later waits for it,
+ * though there are places left. */
+static void permits_wait_behind_go(void)
+{
+    ensemble *e = ensemble_start(ON_ETCD, NULL);
+    hf_session *s = open_at(e, NULL);
+    other *o = other_open(e);
+    hf_hold *one = take(s, "k", HF_PERMIT);
+    waiter two;
+
+    other_join(o, "k/7b", 0x7b);
+    EXPECT_CODE(try_take(s, "k", HF_PERMIT), HF_EBUSY);
+    waiter_start(&two, s, "k", HF_PERMIT);
+    AWAIT(count_rows(s) == 3);
+    EXPECT_EQ(hf_release(one, NULL), 0);
+    AWAIT(count_rows(s) == 2); /* now it is Go's turn */
+    EXPECT(!atomic_load(&two.done));
+    other_delete(o, "k/7b");
+    waiter_end(&two);
+    hf_close(s);
+    other_close(o);
+    ensemble_stop(e);
+}
+
+/* Our key is Go's, letter by letter; a nested lock's is nobody's business. */
+static void names_are_go_names(void)
+{
+    ensemble *e = ensemble_start(ON_ETCD, NULL);
+    hf_session *s = open_at(e, ensemble_direct_url(e, "/app/"));
+    other *o = other_open(e);
+    hf_hold *nested, *hold = take(s, "a", HF_EXCLUSIVE);
+    char wanted[64];
+    etcd_kv kv;
+
+    EXPECT_EQ(other_count(o, &kv), 1);
+    snprintf(wanted, sizeof wanted, "app/a/%llx", (unsigned long long)kv.lease);
+    EXPECT(etcd_same_text(kv.key, text_of(wanted)));
+    EXPECT_EQ(hf_hold_token(hold), kv.created);
+    EXPECT_EQ(hf_release(hold, NULL), 0);
+    nested = take(s, "a/b", HF_EXCLUSIVE);
+    other_join(o, "app/a/b/c/7b", 0x7b);
+    EXPECT_CODE(try_take(s, "a", HF_EXCLUSIVE), 0);
+    EXPECT_CODE(try_take(s, "a", HF_SHARED), 0);
+    hold = take(s, "a", HF_EXCLUSIVE);
+    EXPECT_EQ(hf_release(hold, NULL), 0);
+    EXPECT_EQ(hf_release(nested, NULL), 0);
+    hf_close(s);
+    other_close(o);
+    ensemble_stop(e);
+}
+
+/* Broken with patience it goes one lease later, by itself. */
+static void break_of_a_go_key(void)
+{
+    ensemble *e = ensemble_start(ON_ETCD, NULL);
+    hf_session *s = open_at(e, NULL);
+    hf_break_options now = {HF_BREAK_OPTIONS, .now = true};
+    other *o = other_open(e);
+    uint32_t broken = 0;
+    etcd_kv kv;
+
+    other_join(o, "k/7b", 0x7b);
+    EXPECT_EQ(hf_break(s, "k", NULL, &broken, NULL), 0);
+    EXPECT_EQ(broken, 1);
+    EXPECT_EQ(other_count(o, &kv), 1);
+    EXPECT(kv.lease != 0x7b && kv.lease != 0);
+    EXPECT_CODE(try_take(s, "k", HF_EXCLUSIVE), HF_EBUSY);
+    other_revoke(o, kv.lease); /* as its time would */
+    EXPECT_CODE(try_take(s, "k", HF_EXCLUSIVE), 0);
+    other_join(o, "k/7d", 0x7d);
+    EXPECT_EQ(hf_break(s, "k", &now, &broken, NULL), 0);
+    EXPECT_EQ(broken, 1);
+    EXPECT_CODE(try_take(s, "k", HF_EXCLUSIVE), 0);
+    hf_close(s);
+    EXPECT_EQ(other_count(o, NULL), 0);
+    other_close(o);
+    ensemble_stop(e);
+}
+
+/* ---- Hands -------------------------------------------------------------- */
+
+/* The key of a holder is deleted: the release says that it was not ours. */
+static void deleted_by_hand(void)
+{
+    ensemble *e = ensemble_start(ON_ETCD, NULL);
+    hf_session *s = open_at(e, NULL);
+    other *o = other_open(e);
+    hf_hold *hold = take(s, "k", HF_EXCLUSIVE);
+    char key[64] = "";
+    etcd_kv kv;
+
+    EXPECT_EQ(other_count(o, &kv), 1);
+    memcpy(key, kv.key.at, kv.key.len < 63 ? kv.key.len : 63);
+    other_delete(o, key);
+    EXPECT_EQ(hf_error_class(hf_release(hold, NULL)), HF_CLASS_LOST);
+    EXPECT_CODE(try_take(s, "k", HF_EXCLUSIVE), 0);
+    hf_close(s);
+    other_close(o);
+    ensemble_stop(e);
+}
+
+/* The lease is ended from outside: told at the next renewal, and the session
+ * goes on under another one. */
+static void lease_ended_by_hand(void)
+{
+    ensemble *e = ensemble_start(ON_ETCD, NULL);
+    hf_session *s = open_at(e, NULL);
+    other *o = other_open(e);
+    hf_hold *hold = take(s, "k", HF_EXCLUSIVE);
+    uint64_t token = hf_hold_token(hold);
+    etcd_kv kv;
+
+    EXPECT_EQ(other_count(o, &kv), 1);
+    other_revoke(o, kv.lease);
+    AWAIT(hf_hold_state(hold) == HF_LOST);
+    EXPECT_CODE(hf_release(hold, NULL), HF_EEXPIRED);
+    hold = take(s, "k", HF_EXCLUSIVE);
+    EXPECT(hf_hold_token(hold) > token);
+    EXPECT_EQ(hf_release(hold, NULL), 0);
+    hf_close(s);
+    EXPECT_EQ(other_count(o, NULL), 0);
+    other_close(o);
+    ensemble_stop(e);
+}
+
+/* ---- Moods -------------------------------------------------------------- */
+
+static void set_alarm(other *o, int action)
+{
+    etcd_status status;
+
+    other_ask(o, ETCD_STATUS);
+    EXPECT(etcd_read_status(&status, o->reply, o->len));
+    pb_int(&o->out, 1, action); /* 1 raises, 2 disarms */
+    pb_int(&o->out, 2, (int64_t)status.member);
+    pb_int(&o->out, 3, 1); /* no space */
+    other_ask(o, ETCD_ALARM);
+    EXPECT_EQ(o->code, GRPC_OK);
+}
+
+/* Nothing new, and nothing lost: what is held is renewed and released. */
+static void no_space(void)
+{
+    ensemble *e = ensemble_start(ON_ETCD, NULL);
+    hf_session *s = open_at(e, NULL);
+    other *o = other_open(e);
+    hf_hold *hold = take(s, "k", HF_EXCLUSIVE);
+    hf_error err;
+
+    set_alarm(o, 1);
+    EXPECT_CODE(try_take(s, "other", HF_EXCLUSIVE), HF_EUNAVAIL);
+    EXPECT_OK(hf_renew(hold, &err), err);
+    EXPECT_OK(hf_release(hold, &err), err);
+    set_alarm(o, 2);
+    EXPECT_CODE(try_take(s, "other", HF_EXCLUSIVE), 0);
+    hf_close(s);
+    EXPECT_EQ(other_count(o, NULL), 0);
+    other_close(o);
+    ensemble_stop(e);
+}
+
+/* The connection of a waiter breaks, and history behind it is thrown away
+ * before it is back: it is its turn all the same. */
+static void compacted_under_a_watch(void)
+{
+    ensemble_options options = {.links = true};
+    ensemble *e = ensemble_start(ON_ETCD, &options);
+    hf_session *s = open_at(e, NULL), *t = open_at(e, ensemble_url(e, ""));
+    hf_hold *hold = take(s, "k", HF_EXCLUSIVE);
+    other *o = other_open(e);
+    etcd_page page;
+    waiter w;
+
+    waiter_start(&w, t, "k", HF_EXCLUSIVE);
+    AWAIT(count_rows(s) == 2);
+    for (int i = 0; i < 3; i++) {
+        ensemble_hold_clients(e, 0, true);
+        ensemble_cut_clients(e, 0);
+        for (int n = 0; n < 10; n++)
+            EXPECT_CODE(try_take(s, "other", HF_EXCLUSIVE), 0);
+        etcd_ask_range(&o->out, &(etcd_range){.key = {"k", 1}});
+        other_ask(o, ETCD_RANGE);
+        EXPECT(etcd_read_page(&page, o->reply, o->len));
+        pb_int(&o->out, 1, page.revision);
+        other_ask(o, "/etcdserverpb.KV/Compact");
+        EXPECT_EQ(o->code, GRPC_OK);
+        ensemble_hold_clients(e, 0, false);
+    }
+    EXPECT(!atomic_load(&w.done));
+    EXPECT_EQ(hf_release(hold, NULL), 0);
+    waiter_end(&w);
+    hf_close(s);
+    hf_close(t);
+    EXPECT_EQ(other_count(o, NULL), 0);
+    other_close(o);
+    ensemble_stop(e);
+}
+
+static const test_case cases[] = {
+    TEST_LIMIT(go_key_is_respected, 200),
+    TEST_LIMIT(permits_wait_behind_go, 200),
+    TEST_LIMIT(names_are_go_names, 120),
+    TEST_LIMIT(break_of_a_go_key, 120),
+    TEST_LIMIT(deleted_by_hand, 120),
+    TEST_LIMIT(lease_ended_by_hand, 200),
+    TEST_LIMIT(no_space, 120),
+    TEST_LIMIT(compacted_under_a_watch, 200),
+};
+
+int main(int argc, char **argv)
+{
+    return run_tests(argc, argv, "etcd", cases, sizeof cases / sizeof *cases);
+}

@@ -1,0 +1,299 @@
+/* session.c - attach, renew, detach: one ZooKeeper session for one of ours.
+ *
+ * A session of the server is begun for each attach and never used for another,
+ * so an entry of yesterday is never adopted.  The end that the core counts with
+ * is the server's timeout less two ticks, from the instant that a question was
+ * sent which the *leader* answers: `sync`.  Pings are answered by whatever
+ * member we are connected to, even while the leader has long ended the session;
+ * they prove nothing and are not asked.  One tick comes off because the leader
+ * hears of us only with the member's next report; the other because a leader
+ * that has lost its followers answers for a moment more, beside a new one.
+ * heartbeat=write asks a quorum, by a write to a node of our own, and needs
+ * only the first.
+ *
+ * Reply lost: a renewal is asked again, and counts from its own sending.
+ * Paused here: the answer carries an old instant, and lengthens nothing.
+ * Expired: every operation says so from then on; only an attach begins anew. */
+#include <stdio.h>
+#include <string.h>
+
+#include "store.h"
+
+bool zk_session_is(const hf_store *store, const hf_id *sid)
+{
+    return store->attached && !store->over && !store->ending &&
+           memcmp(&store->sid, sid, sizeof *sid) == 0;
+}
+
+/* ---- How long is it ours ------------------------------------------------- */
+
+static hf_nsec remaining_of(const hf_store *store, hf_nsec timeout, hf_nsec ttl)
+{
+    hf_nsec left = timeout - (store->write_beats ? 1 : 2) * store->tick;
+
+    return left < ttl ? left : ttl;
+}
+
+/* The core renews after a third of the lease, tries twice, and stops a tenth
+ * before the end: is there time for that? */
+static bool is_enough(hf_nsec remaining, hf_nsec ttl)
+{
+    hf_nsec attempt = ttl / 6 < HF_MS(2000) ? ttl / 6 : HF_MS(2000);
+    hf_nsec margin = ttl / 10 > HF_MS(250) ? ttl / 10 : HF_MS(250);
+
+    return remaining - margin - remaining / 100 - HF_MS(10) >=
+           ttl / 3 + 2 * attempt;
+}
+
+static void refuse_short(zk_job *job)
+{
+    const hf_store *store = job->store;
+    int64_t needed = 1000;
+    char text[200];
+
+    while (needed < 86400000 &&
+           !is_enough(remaining_of(store, HF_MS(needed), HF_MS(needed)),
+                      HF_MS(needed)))
+        needed += 500;
+    snprintf(text, sizeof text,
+             "a lease of %lld ms (the servers allow %lld) less %d ticks of "
+             "%lld ms leaves no time to renew: lease_ms of %lld or more, or "
+             "tick_ms as the servers have it",
+             (long long)(job->op->ttl / 1000000),
+             (long long)(store->timeout / 1000000), store->write_beats ? 1 : 2,
+             (long long)(store->tick / 1000000), (long long)needed);
+    zk_job_refuse(job, HF_EINVAL, text);
+}
+
+/* The core may believe in it until then, and no doubt needs to be told after
+ * it: it has counted it as lost by itself. */
+static void note_lease(zk_job *job)
+{
+    hf_store *store = job->store;
+    hf_op *op = job->op;
+
+    op->sent = job->call.sent;
+    zk_store_lock(store);
+    op->remaining = remaining_of(store, store->timeout, op->ttl);
+    store->lease_end = op->sent + op->remaining;
+    zk_store_unlock(store);
+}
+
+/* ---- Attach ------------------------------------------------------------- */
+
+static void attach_take(zk_job *job, unsigned i, const zk_reply *reply)
+{
+    hf_store *store = job->store;
+    hf_op *op = job->op;
+    size_t n = op->text_len < ZK_NAME_MAX - 1 ? op->text_len : ZK_NAME_MAX - 1;
+
+    (void)i;
+    job->error = reply->error;
+    if (reply->error)
+        return;
+    zk_store_lock(store);
+    zk_table_clear(store);
+    store->sid = op->sid;
+    store->session = reply->session;
+    store->timeout = HF_MS(reply->timeout_ms);
+    store->attached = true;
+    store->over = store->ending = false;
+    store->started_ms = hfd_realtime_us() / 1000;
+    if (n)
+        memcpy(store->name, op->text, n);
+    store->name[n] = '\0';
+    zk_store_unlock(store);
+}
+
+static void no_take(zk_job *job, unsigned i, const zk_reply *reply)
+{
+    (void)job;
+    (void)i;
+    (void)reply;
+}
+
+static void attach_done(zk_job *job)
+{
+    hf_store *store = job->store;
+
+    if (job->error) {
+        zk_job_refused(job, job->error, "session");
+        return;
+    }
+    note_lease(job);
+    if (is_enough(job->op->remaining, job->op->ttl)) {
+        zk_job_ok(job);
+        return;
+    }
+    /* It is of no use: the server need not keep it. */
+    zk_store_lock(store);
+    store->attached = false;
+    zk_store_unlock(store);
+    job->take = no_take;
+    job->done = refuse_short;
+    job->call.session = 0;
+    zk_job_ask(job, 0, ZK_CLOSE, "", 0);
+    zk_job_send(job, 1);
+}
+
+void zk_attach(hf_store *store, hf_op *op)
+{
+    bool same;
+    zk_job *job;
+
+    zk_store_lock(store);
+    same = zk_session_is(store, &op->sid);
+    zk_store_unlock(store);
+    if (same) {
+        zk_renew(store, op); /* its answer was lost */
+        return;
+    }
+    job = zk_job_new(store, op);
+    if (!job)
+        return;
+    job->take = attach_take;
+    job->done = attach_done;
+    zk_job_ask(job, 0, ZK_BEGIN, "", 0)->version =
+        (int32_t)(op->ttl / 1000000 < INT32_MAX ? op->ttl / 1000000
+                                                : INT32_MAX);
+    zk_job_send(job, 1);
+}
+
+/* ---- Renew -------------------------------------------------------------- */
+
+enum { BEATS = 0, CREATES = 1 };
+
+static void renew_send(zk_job *job);
+
+static void renew_take(zk_job *job, unsigned i, const zk_reply *reply)
+{
+    if (i > 0)
+        zk_patrol_take(job, i, reply);
+    else
+        job->error = reply->error;
+}
+
+static void renew_done(zk_job *job)
+{
+    hf_store *store = job->store;
+
+    zk_patrol_undone(job);
+    if (job->error == ZK_NO_NODE && store->write_beats && job->step == BEATS) {
+        job->step = CREATES;
+        zk_parents_go(job, job->path.data, job->path.len, renew_send);
+    } else if (job->error && job->error != ZK_NODE_EXISTS) {
+        zk_job_refused(job, job->error, job->path.data ? job->path.data : "/");
+    } else {
+        note_lease(job);
+        zk_job_ok(job);
+        zk_patrol_go(store);
+    }
+}
+
+/* The node that a heartbeat=write writes to: no key is written like this. */
+static bool name_beat(zk_job *job)
+{
+    hf_store *store = job->store;
+    const hf_id *sid = &job->op->sid;
+    int n;
+
+    if (!zk_text_reserve(&job->path, store->root_len + 64))
+        return false;
+    n = snprintf(job->path.data, job->path.room, "%s/%%beat-",
+                 store->root_len ? store->root : ZK_PATH_HOME);
+    for (size_t i = 0; i < sizeof sid->bytes; i++)
+        n += snprintf(job->path.data + n, job->path.room - (size_t)n, "%02x",
+                      sid->bytes[i]);
+    job->path.len = (size_t)n;
+    return true;
+}
+
+static void renew_send(zk_job *job)
+{
+    job->take = renew_take;
+    job->done = renew_done;
+    if (!job->store->write_beats)
+        zk_job_ask(job, 0, ZK_SYNC, "/", 1);
+    else if (job->step == BEATS)
+        zk_job_ask(job, 0, ZK_SET_DATA, job->path.data, job->path.len);
+    else
+        zk_job_ask(job, 0, ZK_CREATE, job->path.data, job->path.len)->flags =
+            ZK_EPHEMERAL;
+    zk_job_send(job, zk_patrol_fill(job, 1));
+}
+
+static void renew_redo(zk_job *job)
+{
+    zk_patrol_undone(job);
+    renew_send(job);
+}
+
+void zk_renew(hf_store *store, hf_op *op)
+{
+    zk_job *job = zk_job_new(store, op);
+
+    if (!job)
+        return;
+    zk_store_lock(store);
+    job->expired = !zk_session_is(store, &op->sid);
+    job->call.session = store->session;
+    zk_store_unlock(store);
+    job->redo = renew_redo;
+    job->end = zk_patrol_undone;
+    if (job->expired)
+        zk_job_expired(job);
+    else if (store->write_beats && !name_beat(job))
+        zk_job_no_memory(job);
+    else
+        renew_send(job);
+}
+
+/* ---- Detach ------------------------------------------------------------- */
+
+static void detach_done(zk_job *job)
+{
+    hf_store *store = job->store;
+
+    zk_store_lock(store);
+    if (store->session == job->call.session)
+        store->attached = false;
+    zk_store_unlock(store);
+    zk_job_ok(job);
+}
+
+static void detach_send(zk_job *job)
+{
+    zk_job_ask(job, 0, ZK_CLOSE, "", 0);
+    zk_job_send(job, 1);
+}
+
+void zk_detach(hf_store *store, hf_op *op)
+{
+    int64_t session;
+    bool mine;
+    zk_job *job;
+
+    zk_store_lock(store);
+    session = store->session;
+    mine =
+        store->attached && memcmp(&store->sid, &op->sid, sizeof op->sid) == 0;
+    if (mine) {
+        /* First of all: a node that goes with its session is no grant for
+         * another one of it, and no break. */
+        store->ending = true;
+        zk_table_clear(store);
+    }
+    zk_store_unlock(store);
+    if (!mine) {
+        zk_op_ok(op);
+        return;
+    }
+    job = zk_job_new(store, op);
+    if (!job)
+        return;
+    job->take = no_take;
+    job->done = detach_done;
+    job->redo = detach_send;
+    job->call.session = session;
+    detach_send(job);
+}

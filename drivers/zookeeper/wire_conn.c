@@ -1,0 +1,360 @@
+/* wire_conn.c - one connection: who expects which answer.
+ *
+ * Answers: whose reply is this, and what becomes of the calls when there will
+ * be none?  The line `sent` has the calls whose bytes were handed to the pipe,
+ * in the order of the bytes, because both happen between hf__pipe_begin and
+ * end.  A server answers the requests of a session in order, so a reply is for
+ * the front of the line and its number must be the one that was given out; any
+ * other ends the connection.  Pings and events come between them.  Knows
+ * nothing of who opens a connection (wire_dial.c) or of sessions' ends
+ * (wire_session.c).
+ *
+ * Safety.  A call in the line may have been executed, so when the connection
+ * ends it is UNKNOWN, never NOT APPLIED; one that found the connection broken
+ * is not in the line and not a byte of it went out.  `sent` is read before the
+ * bytes are made, so a thread that is paused here has an old instant and a
+ * short lease, never a long one.  The last who drops a reference frees, so
+ * nobody is inside a pipe that goes. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "wire_inside.h"
+
+/* ---- Lifetime ---- */
+
+static ssize_t conn_received(void *ctx, const char *bytes, size_t len,
+                             hf_error *err);
+static void conn_broken(void *ctx, const hf_error *why);
+
+int zk_conn_new(zk_conn **ret, zk_wire *wire, hf__link *link, hf_error *err)
+{
+    zk_conn *conn = hfd_alloc(sizeof *conn);
+    hf__pipe_user user = {conn, conn_received, conn_broken};
+    int code;
+
+    if (!conn) {
+        hf__link_close(link, false);
+        return hfd_error(err, HF_ENOMEM, "zookeeper", ENOMEM,
+                         "no memory for a connection");
+    }
+    conn->wire = wire;
+    conn->refs = 1;
+    code =
+        hf__pipe_new(&conn->pipe, link, &user, true, wire->epoll_fd, conn, err);
+    if (code != 0) {
+        hf__link_close(link, false);
+        hfd_free(conn);
+        return code;
+    }
+    conn->used = conn->heard = hfd_now();
+    zk_lock(wire);
+    conn->next = wire->all;
+    wire->all = conn;
+    zk_unlock(wire);
+    *ret = conn;
+    return 0;
+}
+
+void zk_conn_drop(zk_conn *conn)
+{
+    zk_wire *wire = conn->wire;
+    zk_conn **at = &wire->all;
+    bool last;
+
+    zk_lock(wire);
+    last = --conn->refs == 0;
+    while (last && *at != conn)
+        at = &(*at)->next;
+    if (last)
+        *at = conn->next;
+    zk_unlock(wire);
+    if (last) {
+        /* A broken one is closed with a RST, so that nothing that is still
+         * under way is executed later. */
+        hf__pipe_free(conn->pipe, conn->broken);
+        hfd_free(conn);
+    }
+}
+
+bool zk_conn_usable(const zk_conn *conn)
+{
+    return conn && !conn->broken && !conn->late;
+}
+
+/* ---- Sending ---- */
+
+/* The addition was not whole. */
+static void take_back(hf__buf *out, size_t len)
+{
+    out->end = out->start + len;
+    out->failed = false;
+}
+
+static void write_call(zk_conn *conn, zk_call *call, hf__buf *out)
+{
+    if (conn->xid > INT32_MAX - ZK_MOST_REQUESTS)
+        conn->xid = 0;
+    call->xid = conn->xid + 1;
+    for (unsigned i = 0; i < call->count; i++)
+        zk_write_request(out, ++conn->xid, &call->requests[i]);
+}
+
+zk_sending zk_conn_send(zk_conn *conn, zk_call *call)
+{
+    zk_wire *wire = conn->wire;
+    zk_sending end = SENDING_DONE;
+    hf__buf *out = hf__pipe_begin(conn->pipe);
+    size_t len;
+
+    if (!out)
+        return SENDING_BROKEN;
+    len = hf__buf_len(out);
+    call->sent = hfd_now();
+    call->answers = 0;
+    write_call(conn, call, out);
+    zk_lock(wire);
+    if (out->failed) {
+        end = SENDING_NO_MEMORY;
+    } else if (conn->broken) {
+        end = SENDING_BROKEN;
+    } else {
+        conn->used = call->sent;
+        if (!call->driven)
+            zk_wire_remind(wire, call->deadline < call->sent + ZK_NUDGE
+                                     ? call->deadline
+                                     : call->sent + ZK_NUDGE);
+        zk_calls_add(&conn->sent, call);
+    }
+    zk_unlock(wire);
+    if (end != SENDING_DONE)
+        take_back(out, len);
+    hf__pipe_end(conn->pipe);
+    return end;
+}
+
+void zk_conn_ping(zk_conn *conn)
+{
+    zk_request ping = {.op = ZK_PING};
+    hf__buf *out = hf__pipe_begin(conn->pipe);
+    size_t len;
+
+    if (!out)
+        return;
+    len = hf__buf_len(out);
+    zk_write_request(out, 0, &ping);
+    if (out->failed) {
+        take_back(out, len); /* the timer comes again */
+    } else {
+        zk_lock(conn->wire);
+        conn->used = hfd_now();
+        if (conn->pinged <= conn->heard)
+            conn->pinged = conn->used;
+        zk_unlock(conn->wire);
+    }
+    hf__pipe_end(conn->pipe);
+}
+
+void zk_conn_nudge(zk_conn *conn)
+{
+    hf_nsec before = hfd_now() - ZK_NUDGE / 2;
+    bool due;
+
+    zk_lock(conn->wire);
+    due = zk_conn_usable(conn) && conn->heard < before && conn->used < before;
+    zk_unlock(conn->wire);
+    if (due)
+        zk_conn_ping(conn);
+}
+
+void zk_conn_cut_late(zk_conn *conn, hf_nsec since)
+{
+    hf_error why = {0};
+
+    zk_lock(conn->wire);
+    conn->late = true;
+    zk_unlock(conn->wire);
+    hfd_error(&why, HF_EUNAVAIL, "zookeeper", ETIMEDOUT,
+              "%s: no reply within %lld ms", conn->where,
+              (long long)((hfd_now() - since) / HF_MS(1)));
+    hf__pipe_cut(conn->pipe, &why);
+}
+
+/* ---- Receiving ---- */
+
+static void land(zk_conn *conn, zk_call *call, hf_outcome outcome,
+                 const hf_error *why)
+{
+    bool driven = call->driven;
+
+    zk_call_land(call, outcome, why, conn->pipe);
+    if (!driven)
+        zk_conn_drop(conn); /* not the last: we are inside its pipe */
+}
+
+static bool nonsense(zk_conn *conn, const char *what, hf_error *err)
+{
+    hfd_error(err, HF_EPROTO, "zookeeper", 0, "%s: %s", conn->where, what);
+    return false;
+}
+
+/* Whose reply it is; he stays in the line until his last one. */
+static zk_call *front_call(zk_conn *conn, const zk_header *header)
+{
+    zk_wire *wire = conn->wire;
+    zk_call *call;
+
+    zk_lock(wire);
+    if (header->zxid > wire->zxid && wire->conn == conn)
+        wire->zxid = header->zxid;
+    call = conn->sent.first;
+    zk_unlock(wire);
+    return call;
+}
+
+static void take_front(zk_conn *conn)
+{
+    zk_lock(conn->wire);
+    zk_calls_take(&conn->sent);
+    zk_unlock(conn->wire);
+}
+
+/* The end of the session is known before the call that brought it lands, so
+ * that nothing that is started from there finds it standing. */
+static bool take_reply(zk_conn *conn, const zk_header *header, const char *body,
+                       size_t len, hf_error *err)
+{
+    zk_call *call = front_call(conn, header);
+    const zk_request *request;
+    const char *over = NULL;
+    zk_reply reply;
+    unsigned i;
+
+    if (!call)
+        return nonsense(conn, "a reply that nobody asked for", err);
+    i = call->answers;
+    request = &call->requests[i];
+    if (header->xid != call->xid + (int32_t)i)
+        return nonsense(conn, "a reply out of its turn", err);
+    if (!zk_read_reply(body, len, request, &reply))
+        return nonsense(conn, "a reply that is not ZooKeeper's protocol", err);
+    call->answers++;
+    if (call->answers == call->count)
+        take_front(conn);
+    if (reply.error == ZK_SESSION_EXPIRED)
+        over = "the server says that it has expired";
+    else if (reply.error == ZK_SESSION_MOVED)
+        over = "the server says that it has moved to another connection";
+    if (over || (request->op == ZK_CLOSE && reply.error == 0))
+        zk_session_end(conn->wire, conn->session, over);
+    call->answered(call, i, &reply);
+    if (i + 1 == call->count)
+        land(conn, call, HF_APPLIED, NULL);
+    return true;
+}
+
+static bool take_event(zk_conn *conn, const char *body, size_t len,
+                       hf_error *err)
+{
+    zk_listener *listener = &conn->wire->listener;
+    const char *path;
+    size_t path_len;
+    int32_t type;
+
+    if (!zk_read_event(body, len, &type, &path, &path_len))
+        return nonsense(conn, "an event that is not ZooKeeper's protocol", err);
+    if (type >= ZK_EVENT_CREATED && type <= ZK_EVENT_CHILD)
+        listener->event(listener->ctx, type, path, path_len);
+    return true;
+}
+
+static bool take_body(zk_conn *conn, const char *body, size_t len,
+                      hf_error *err)
+{
+    zk_header header;
+
+    if (!zk_read_header(body, len, &header))
+        return nonsense(conn, "a reply that is not ZooKeeper's protocol", err);
+    switch (header.xid) {
+    case ZK_XID_EVENT:
+        return take_event(conn, body, len, err);
+    case ZK_XID_PING:
+        return true;
+    case ZK_XID_AUTH:
+        return nonsense(conn, "the server refused user and password", err);
+    default:
+        return take_reply(conn, &header, body, len, err);
+    }
+}
+
+static ssize_t conn_received(void *ctx, const char *bytes, size_t len,
+                             hf_error *err)
+{
+    zk_conn *conn = ctx;
+    size_t eaten = 0;
+
+    zk_lock(conn->wire);
+    conn->heard = hfd_now();
+    zk_unlock(conn->wire);
+    while (eaten < len && !conn->broken) {
+        long size = zk_frame(bytes + eaten, len - eaten);
+
+        if (size == 0)
+            break;
+        if (size < 0) {
+            nonsense(conn, "this is not ZooKeeper's protocol", err);
+            return -1;
+        }
+        if (!take_body(conn, bytes + eaten + 4, (size_t)size - 4, err))
+            return -1;
+        eaten += (size_t)size;
+    }
+    return (ssize_t)eaten;
+}
+
+/* ---- The end ---- */
+
+/* What the session needs now that its connection is gone; with mu held.  True:
+ * it stands, and somebody is to be told. */
+static bool lose_conn(zk_wire *wire, zk_conn *conn)
+{
+    wire->conn = NULL;
+    wire->which = (conn->which + 1) % wire->address_count;
+    if (wire->session == 0 || wire->casual || wire->closing)
+        return false;
+    zk_dial_summon(wire);
+    return true;
+}
+
+static void conn_broken(void *ctx, const hf_error *why)
+{
+    zk_conn *conn = ctx;
+    zk_wire *wire = conn->wire;
+    zk_calls lost;
+    zk_call *call;
+    hf_error told = {0};
+    bool mine, doubt = false;
+
+    /* What comes from below does not always name the address. */
+    hfd_error(&told, why->code ? why->code : HF_EUNAVAIL, "zookeeper",
+              why->native, strstr(why->text, conn->where) ? "%.0s%s" : "%s: %s",
+              conn->where, why->text);
+    zk_lock(wire);
+    conn->broken = true;
+    mine = wire->conn == conn;
+    if (mine)
+        doubt = lose_conn(wire, conn);
+    lost = conn->sent;
+    memset(&conn->sent, 0, sizeof conn->sent);
+    zk_unlock(wire);
+    zk_stir_parkers(wire, conn);
+    if (doubt)
+        hfd_log(HF_LOG_WARN, "zookeeper: %s", told.text);
+    while ((call = zk_calls_take(&lost)))
+        land(conn, call, HF_UNKNOWN, &told);
+    if (doubt)
+        wire->listener.doubt(wire->listener.ctx, HF_EUNAVAIL, told.text);
+    /* Whoever called us is inside the pipe and has a reference of his own. */
+    if (mine)
+        zk_conn_drop(conn);
+}
