@@ -158,11 +158,9 @@ static void pause_here(hf__session *s, int tries, hf_nsec until)
     hf_nsec span = HF_MS(PAUSE_MS) << (tries < 8 ? tries : 8);
     hf_nsec due =
         hfd_now() + (span < HF_MS(PAUSE_MAX_MS) ? span : HF_MS(PAUSE_MAX_MS));
-    pthread_cond_t nobody;
+    hf__bell nobody_rings = {0};
 
-    hf__cond_init(&nobody);
-    hf__session_sleep(s, &nobody, due < until ? due : until);
-    pthread_cond_destroy(&nobody);
+    hf__session_sleep(s, &nobody_rings, due < until ? due : until);
 }
 
 int hf__leave_here(hf__entry *entry, hf_nsec until, bool patient)
