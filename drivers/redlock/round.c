@@ -223,25 +223,34 @@ static bool hear(redlock_call *call, const resp *reply)
     return call->said > 0;
 }
 
+/* With mu held, and before the verdict: afterwards it is read without. */
+static void note_answer(redlock_call *call, hf_outcome outcome,
+                        const resp *reply, const hf_error *why)
+{
+    if (outcome != HF_APPLIED) {
+        call->why = *why;
+    } else if (!hear(call, reply)) {
+        outcome = HF_UNKNOWN;
+        hfd_error(&call->why, HF_EPROTO, "redlock", 0,
+                  "%s: its answer is not what the script says",
+                  call->round->store->nodes[call->node].where);
+    }
+    call->outcome = outcome;
+    call->landed = true;
+}
+
 static void call_landed(redis_call *at, hf_outcome outcome, const resp *reply,
                         const hf_error *why)
 {
     redlock_call *call = (redlock_call *)(void *)at;
     redlock_round *round = call->round;
-    redlock_node *node = &round->store->nodes[call->node];
     bool complete;
 
-    atomic_store(&node->answers, outcome == HF_APPLIED);
+    atomic_store(&round->store->nodes[call->node].answers,
+                 outcome == HF_APPLIED);
     pthread_mutex_lock(&round->mu);
-    if (outcome != HF_APPLIED) {
-        call->why = *why;
-    } else if (!round->over && !hear(call, reply)) {
-        outcome = HF_UNKNOWN;
-        hfd_error(&call->why, HF_EPROTO, "redlock", 0,
-                  "%s: its answer is not what the script says", node->where);
-    }
-    call->outcome = outcome;
-    call->landed = true;
+    if (!round->over)
+        note_answer(call, outcome, reply, why);
     round->pending--;
     complete = !round->driven && !round->over && is_decided(round);
     if (complete)
