@@ -32,7 +32,10 @@ scenario_fn bench_pair, bench_threads, bench_keys, bench_handover,
     bench_redis_waiters, bench_redis_many, bench_redlock_pair,
     bench_postgres_pair, bench_postgres_handover, bench_postgres_contended,
     bench_postgres_waiters, bench_mariadb_pair, bench_mariadb_handover,
-    bench_mariadb_contended, bench_mariadb_waiters, bench_odbc_pair;
+    bench_mariadb_contended, bench_mariadb_waiters, bench_odbc_pair,
+    bench_zookeeper_pair, bench_zookeeper_handover, bench_zookeeper_contended,
+    bench_zookeeper_waiters, bench_etcd_pair, bench_etcd_handover,
+    bench_etcd_contended, bench_etcd_waiters, bench_etcd_command;
 
 /* ---- Rows ------------------------------------------------------------ */
 
@@ -136,6 +139,8 @@ bool floor_wal_try(void *thread, const char *key);
 
 /* The URL of the store that side_holdfast uses there. */
 void holdfast_url(char *ret, size_t cap, const char *where);
+/* End the scenario with a word if this holdfast cannot open the URL. */
+void holdfast_needed(const char *url);
 
 /* ---- Measures that are the same on every store ----------------------- */
 
@@ -173,5 +178,22 @@ struct contest {
 };
 struct contest measure_contest(const struct side *side, const char *where,
                                const int core[2], double seconds);
+
+/* Two hundred threads that wait for one key (waiters.c). */
+#define WAITERS 200
+#define WAITER_COUNTS 2
+typedef double count_fn(void *server); /* what it has been asked so far */
+struct waiting {
+    double idle[WAITER_COUNTS]; /* a second, while all wait */
+    double each[WAITER_COUNTS]; /* a hand-over */
+    double ms;                  /* all of them */
+};
+/* `sessions` for all threads together: 1, or one each. */
+struct waiting measure_waiters(const char *url, int sessions, double idle_s,
+                               count_fn *const count[WAITER_COUNTS],
+                               void *server);
+
+/* From the start of a command to its end, which must be 0 (command.c). */
+double run_ms(const char *const argv[]);
 
 #endif

@@ -18,7 +18,7 @@
 
 extern char **environ;
 
-static double run_ms(const char *const argv[])
+double run_ms(const char *const argv[])
 {
     int64_t begin = now_ns();
     pid_t pid;

@@ -89,19 +89,45 @@ static const struct scenario {
      "MariaDB: what 200 who wait for one key ask of the server"},
     {"odbc-pair", bench_odbc_pair, "all on one core",
      "ODBC: an uncontended lock and release, three drivers"},
+    {"zookeeper-pair", bench_zookeeper_pair,
+     "server and client on one core, then a core each",
+     "ZooKeeper: an uncontended lock and release"},
+    {"zookeeper-handover", bench_zookeeper_handover,
+     "server and clients on one core, then the server on another",
+     "ZooKeeper: from the release in one process to the lock in another"},
+    {"zookeeper-contended", bench_zookeeper_contended,
+     "server and clients on one core, then the server on another",
+     "ZooKeeper: 2 processes x 4 threads on one key"},
+    {"zookeeper-waiters", bench_zookeeper_waiters,
+     "the server on a core of its own",
+     "ZooKeeper: what 200 who wait for one key ask of the server"},
+    {"etcd-pair", bench_etcd_pair,
+     "server and client on one core, then a core each",
+     "etcd: an uncontended lock and release"},
+    {"etcd-handover", bench_etcd_handover,
+     "server and clients on one core, then the server on another",
+     "etcd: from the release in one process to the lock in another"},
+    {"etcd-contended", bench_etcd_contended,
+     "server and clients on one core, then the server on another",
+     "etcd: 2 processes x 4 threads on one key"},
+    {"etcd-waiters", bench_etcd_waiters, "the server on a core of its own",
+     "etcd: what 200 who wait for one key ask of the server"},
+    {"etcd-command", bench_etcd_command,
+     "server and command on one core, then a core each",
+     "etcd: holdfast run KEY -- true"},
 };
 #define SCENARIOS (sizeof scenarios / sizeof *scenarios)
 
 static void print_help(void)
 {
-    puts(
-        "usage: bench [--quick] [--json] [SCENARIO...]\n\n"
-        "Measures holdfast on SQLite, and on throwaway servers of Redis,\n"
-        "PostgreSQL and MariaDB, against floors written by hand, side by side\n"
-        "in one run, and prints one table of medians and ratios.\n\n"
-        "  --quick  a fifth of the work, for a first look\n"
-        "  --json   one JSON object a line\n\n"
-        "Scenarios, and where their processes run (both sides alike):");
+    puts("usage: bench [--quick] [--json] [SCENARIO...]\n\n"
+         "Measures holdfast on SQLite, and on throwaway servers of Redis,\n"
+         "PostgreSQL, MariaDB, ZooKeeper and etcd, against floors written by\n"
+         "hand and locks of others, side by side in one run, and prints one "
+         "table of medians and ratios.\n\n"
+         "  --quick  a fifth of the work, for a first look\n"
+         "  --json   one JSON object a line\n\n"
+         "Scenarios, and where their processes run (both sides alike):");
     for (size_t i = 0; i < SCENARIOS; i++)
         printf("  %-18s %s\n  %-18s   (%s)\n", scenarios[i].name,
                scenarios[i].help, "", scenarios[i].pinning);

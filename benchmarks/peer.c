@@ -178,10 +178,8 @@ static size_t read_log(const char *path, int first, struct grant *ret,
     while (fscanf(f, "%d %lld %lld %lld", &worker, &asked, &got, &gave) == 4) {
         if (n == room || worker < 0 || worker >= THREADS)
             bench_die("'%s' is not a log of four threads", path);
-        ret[n++] = (struct grant){.worker = first + worker,
-                                  .asked = asked,
-                                  .got = got,
-                                  .gave = gave};
+        ret[n++] = (struct grant){
+            .worker = first + worker, .asked = asked, .got = got, .gave = gave};
     }
     fclose(f);
     return n;

@@ -26,8 +26,8 @@ struct quorum_counts {
 };
 
 struct quorum_kind {
-    const char *name;    /* "etcd": scenarios are etcd-pair, ... */
-    const char *program; /* that starts one, in tests/harness */
+    const char *name;           /* "etcd": scenarios are etcd-pair, ... */
+    const char *program;        /* that starts one, in tests/harness */
     const char *const *durable; /* words for it, NULL-ended */
     int ports;                  /* that it takes: one, or three */
     bool (*is_ready)(struct quorum_server *s);
@@ -37,7 +37,7 @@ struct quorum_kind {
     double pair_goal;     /* ours at most so many times the floor */
     double requests_goal; /* of ours, a pair */
     double idle_goal;     /* requests a second that a wait may cost */
-    const char *idle_what;
+    bool tells_renewals;  /* apart from other requests */
 };
 
 extern const struct quorum_kind quorum_zookeeper, quorum_etcd;
@@ -60,19 +60,17 @@ void quorum_waiters(const struct bench *b, const struct quorum_kind *kind);
 struct rival {
     const char *name;
     struct peer *(*start)(const struct quorum_server *s, int core);
-    bool is_slow; /* so that fewer turns must do */
+    bool is_slow;          /* so that fewer turns must do */
     double handover_goal;  /* ours at most so many times theirs; 0: none */
     double contended_goal; /* ours at least so many times theirs; 0: none */
 };
 #define MAX_RIVALS 2
 
-/* The medians of ours are left in ret_us, by placement. */
+/* What else is to be said of a placement, with the median of ours. */
+typedef void more_fn(const struct bench *b, const struct quorum_server *s,
+                     const struct placement *place, double ours_us);
 void quorum_handover(const struct bench *b, const struct quorum_kind *kind,
-                     const struct rival *rival, int rivals,
-                     void (*more)(const struct bench *b,
-                                  struct quorum_server *s,
-                                  const struct placement *place,
-                                  double ours_us));
+                     const struct rival *rival, int rivals, more_fn *more);
 void quorum_contended(const struct bench *b, const struct quorum_kind *kind,
                       const struct rival *rival, int rivals);
 

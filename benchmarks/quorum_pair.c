@@ -46,11 +46,10 @@ static void print_pairs(const struct bench *b, const struct quorum_kind *kind,
     snprintf(name, sizeof name, "%s-pair", kind->name);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         snprintf(text, sizeof text, "%s, %s", row[i].what, place);
-        row_print(b, &(struct row){name, text, row[i].unit,
-                                   median(row[i].of[0], rounds),
-                                   kind->pair->name,
-                                   median(row[i].of[1], rounds), row[i].goal,
-                                   kind->pair_goal});
+        row_print(b, &(struct row){
+                         name, text, row[i].unit, median(row[i].of[0], rounds),
+                         kind->pair->name, median(row[i].of[1], rounds),
+                         row[i].goal, kind->pair_goal});
     }
 }
 

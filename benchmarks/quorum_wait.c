@@ -37,8 +37,8 @@ static void run_duel(const struct bench *b, const struct quorum_server *s,
     for (int r = -1; r < d->rounds; r++)
         for (int k = 0; k < d->sides; k++) {
             bool is_slow = k > 0 && rival[k - 1].is_slow;
-            double us = peer_turns_us(d->peer[k], is_slow ? 10 : turns,
-                                      HOLD_US, JITTER_US);
+            double us = peer_turns_us(d->peer[k], is_slow ? 10 : turns, HOLD_US,
+                                      JITTER_US);
 
             if (r >= 0)
                 d->us[k][r] = us;
@@ -70,10 +70,10 @@ void quorum_handover(const struct bench *b, const struct quorum_kind *kind,
         for (int k = 0; k < rivals; k++) {
             double goal = rival[k].handover_goal;
 
-            row_print(b, &(struct row){name, text, "us", ours, rival[k].name,
-                                       median(d.us[1 + k], n),
-                                       goal > 0 ? RATIO_AT_MOST : NO_GOAL,
-                                       goal});
+            row_print(b,
+                      &(struct row){name, text, "us", ours, rival[k].name,
+                                    median(d.us[1 + k], n),
+                                    goal > 0 ? RATIO_AT_MOST : NO_GOAL, goal});
         }
         if (more != NULL)
             more(b, &s, &place[i], ours);
@@ -108,13 +108,13 @@ static void print_contest(const struct bench *b, const struct quorum_kind *kind,
         const char *what, *unit;
         double ours, theirs;
         double goal;
-    } row[] = {{"grants, 2 x 4 threads", "/s", median(ours->grants, n),
-                median(theirs->grants, n), rival->contended_goal},
-               {"real hand-overs", "/s", median(ours->handovers, n),
-                median(theirs->handovers, n), 0},
-               {"fairness", "", median(ours->fair, n), median(theirs->fair, n),
-                0},
-               {"longest wait", "ms", ours->longest, theirs->longest, 0}};
+    } row[] = {
+        {"grants, 2 x 4 threads", "/s", median(ours->grants, n),
+         median(theirs->grants, n), rival->contended_goal},
+        {"real hand-overs", "/s", median(ours->handovers, n),
+         median(theirs->handovers, n), 0},
+        {"fairness", "", median(ours->fair, n), median(theirs->fair, n), 0},
+        {"longest wait", "ms", ours->longest, theirs->longest, 0}};
     char text[64], name[40];
 
     snprintf(name, sizeof name, "%s-contended", kind->name);
@@ -150,8 +150,9 @@ static void run_contended(const struct bench *b, struct quorum_server *s,
     for (int r = 0; r < rounds; r++) {
         add_contest(&m[0], r, measure_contest(&side_holdfast, s->url, core, 1));
         for (int k = 0; k < rivals; k++)
-            add_contest(&m[1 + k], r,
-                        peer_contest(peer[k], b->dir, rival[k].is_slow ? 2 : 1));
+            add_contest(
+                &m[1 + k], r,
+                peer_contest(peer[k], b->dir, rival[k].is_slow ? 2 : 1));
     }
     for (int k = 0; k < rivals; k++) {
         peer_end(peer[k][0]);
@@ -199,6 +200,7 @@ static double count_work(void *server)
 void quorum_waiters(const struct bench *b, const struct quorum_kind *kind)
 {
     static const int sessions[] = {1, WAITERS};
+    count_fn *const count[WAITER_COUNTS] = {count_all, count_work};
     struct placement place[PLACEMENTS];
     int places = placements(place);
     struct quorum_server s;
@@ -210,16 +212,18 @@ void quorum_waiters(const struct bench *b, const struct quorum_kind *kind)
     for (size_t i = 0; i < sizeof sessions / sizeof *sessions; i++) {
         int n = sessions[i];
         struct waiting w =
-            measure_waiters(s.url, n, b->quick ? 5 : 20,
-                            (double (*[2])(void *)){count_all, count_work}, &s);
+            measure_waiters(s.url, n, b->quick ? 5 : 20, count, &s);
 
-        snprintf(text, sizeof text, "all requests, 200 wait, sessions: %d", n);
+        snprintf(text, sizeof text, "requests, 200 wait, sessions: %d", n);
         row_print(b, &(struct row){name, text, "/s", w.idle[0], NULL, 0,
-                                   NO_GOAL, 0});
-        snprintf(text, sizeof text, "%s, sessions: %d", kind->idle_what, n);
-        row_print(b, &(struct row){name, text, "/s", w.idle[1], NULL, 0,
                                    n == 1 ? VALUE_AT_MOST : NO_GOAL,
                                    kind->idle_goal});
+        if (kind->tells_renewals) {
+            snprintf(text, sizeof text, "no keepalives, 200 wait, sessions: %d",
+                     n);
+            row_print(b, &(struct row){name, text, "/s", w.idle[1], NULL, 0,
+                                       NO_GOAL, 0});
+        }
         snprintf(text, sizeof text, "requests a hand-over, sessions: %d", n);
         row_print(b, &(struct row){name, text, "", w.each[1], NULL, 0,
                                    VALUE_AT_MOST, 2});

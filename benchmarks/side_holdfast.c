@@ -3,10 +3,13 @@
  * with its defaults. */
 #include "bench.h"
 
+#include <errno.h>
 #include <holdfast/holdfast.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 struct holdfast_thread {
     hf_session *session;
@@ -22,6 +25,30 @@ void holdfast_url(char *ret, size_t cap, const char *where)
 
     if (n < 0 || (size_t)n >= cap)
         bench_die("the path '%s' is too long; set TMPDIR shorter", where);
+}
+
+/* In a process of its own: no scenario forks with an open session. */
+void holdfast_needed(const char *url)
+{
+    pid_t pid = fork_bound();
+    int status;
+
+    if (pid == 0) {
+        hf_session *session;
+        hf_error err;
+        int rc = hf_open(&session, url, NULL, &err);
+
+        if (rc == HF_EDRIVER)
+            bench_skip("needs a driver: %s", err.text);
+        if (rc != 0)
+            bench_die("holdfast: %s", err.text);
+        hf_close(session);
+        _exit(0);
+    }
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 2);
 }
 
 static void *holdfast_open_process(const char *where)

@@ -44,8 +44,6 @@ extern const struct sql_kind sql_kind_postgres, sql_kind_mariadb;
 void sql_start(struct sql_server *ret, const struct bench *b,
                const struct sql_kind *kind, int core);
 void sql_stop(struct sql_server *s);
-/* End the scenario with a word if this holdfast cannot open the URL. */
-void sql_needed(const char *url);
 /* The last word of a URL of a server here: its port. */
 int sql_port_of(const char *url);
 

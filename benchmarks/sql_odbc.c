@@ -204,7 +204,7 @@ void bench_odbc_pair(const struct bench *b)
             sql_start(&s, b, now_kind->server, core);
         url_of(url, sizeof url, b, now_kind->server ? &s : NULL);
         pin_to(core);
-        sql_needed(url);
+        holdfast_needed(url);
         measure_driver(b, url);
         if (now_kind->server)
             sql_stop(&s);

@@ -85,7 +85,7 @@ static void run_kind(const struct bench *b, const struct sql_kind *kind)
         void *thread[2];
 
         sql_start(&s, b, kind, place[i].server);
-        sql_needed(s.url);
+        holdfast_needed(s.url);
         pin_to(place[i].client);
         thread[0] =
             side_holdfast.open_thread(side_holdfast.open_process(s.url), 0);

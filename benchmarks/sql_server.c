@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <holdfast/holdfast.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,30 +104,6 @@ void sql_stop(struct sql_server *s)
         sleep_us(10 * 1000);
     }
     end_child(s->pid);
-}
-
-/* In a process of its own: no scenario forks with an open session. */
-void sql_needed(const char *url)
-{
-    pid_t pid = fork_bound();
-    int status;
-
-    if (pid == 0) {
-        hf_session *session;
-        hf_error err;
-        int rc = hf_open(&session, url, NULL, &err);
-
-        if (rc == HF_EDRIVER)
-            bench_skip("needs a driver: %s", err.text);
-        if (rc != 0)
-            bench_die("holdfast: %s", err.text);
-        hf_close(session);
-        _exit(0);
-    }
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 2);
 }
 
 int sql_port_of(const char *url)

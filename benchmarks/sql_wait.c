@@ -8,8 +8,6 @@
  * the server has itself; and what is usually done, a try every 100 ms. */
 #include "sql.h"
 
-#include <holdfast/holdfast.h>
-#include <pthread.h>
 #include <stdio.h>
 
 #define MAX_ROUNDS 5
@@ -57,7 +55,7 @@ static void run_handover(const struct bench *b, const struct sql_kind *kind)
         struct sql_server s;
 
         sql_start(&s, b, kind, place[i].server);
-        sql_needed(s.url);
+        holdfast_needed(s.url);
         print_handover(b, &s, &place[i]);
         sql_stop(&s);
     }
@@ -108,7 +106,7 @@ static void run_contended(const struct bench *b, const struct sql_kind *kind)
         struct sql_server s;
 
         sql_start(&s, b, kind, place[i].server);
-        sql_needed(s.url);
+        holdfast_needed(s.url);
         for (int r = 0; r < rounds; r++)
             for (int k = 0; k < 2; k++) {
                 struct contest c = measure_contest(side[k], s.url, core, 1);
@@ -131,105 +129,11 @@ static void run_contended(const struct bench *b, const struct sql_kind *kind)
 
 /* ---- Two hundred who wait -------------------------------------------- */
 
-#define WAITERS 200
-#define HOLD_US 1000
-#define KEY "/bench/waiters"
-
-static hf_session *open_session(const char *url)
+static double count_statements(void *server)
 {
-    hf_session *s;
-    hf_error err;
+    const struct sql_server *s = server;
 
-    if (hf_open(&s, url, NULL, &err) != 0)
-        bench_die("holdfast: %s", err.text);
-    return s;
-}
-
-static void *take_once(void *session)
-{
-    hf_hold *hold;
-    hf_error err;
-
-    if (hf_lock(session, KEY, NULL, &hold, &err) != 0)
-        bench_die("holdfast: '%s': %s", KEY, err.text);
-    sleep_us(HOLD_US);
-    if (hf_release(hold, &err) != 0)
-        bench_die("holdfast: '%s': %s", KEY, err.text);
-    return NULL;
-}
-
-static void await_waiters(hf_session *const *session, int sessions)
-{
-    for (int i = 0; i < 3000; i++) {
-        uint64_t waiting = 0;
-
-        for (int k = 0; k < sessions; k++) {
-            hf_stats now = {0};
-
-            if (hf_session_stats(session[k], &now) != 0)
-                bench_die("waiters: no statistics of a session");
-            waiting += now.waiters;
-        }
-        if (waiting == WAITERS)
-            return;
-        sleep_us(10 * 1000);
-    }
-    bench_die("waiters: they do not all wait after half a minute");
-}
-
-struct waiting {
-    double idle; /* statements a second while all wait */
-    double each; /* a hand-over */
-    double ms;   /* all of them */
-};
-
-/* `sessions` for all threads together. */
-static struct waiting run_waiters(const struct sql_server *s, int sessions,
-                                  double idle_s)
-{
-    static hf_session *session[WAITERS];
-    pthread_t thread[WAITERS];
-    hf_session *first;
-    struct waiting ret;
-    int64_t begin;
-    double before;
-    char url[120];
-    hf_hold *hold;
-    hf_error err;
-
-    /* A server has not room for four connections of each. */
-    snprintf(url, sizeof url, "%s?connections=%d", s->url,
-             sessions > 1 ? 1 : 4);
-    first = open_session(url);
-    if (hf_lock(first, KEY, NULL, &hold, &err) != 0)
-        bench_die("holdfast: %s", err.text);
-    for (int i = 0; i < sessions; i++)
-        session[i] = open_session(url);
-    for (int i = 0; i < WAITERS; i++) {
-        if (pthread_create(&thread[i], NULL, take_once,
-                           session[i % sessions]) != 0)
-            bench_die("cannot start a thread");
-        /* How a stampede ends is another question. */
-        if (sessions > 1)
-            sleep_us(20 * 1000);
-    }
-    await_waiters(session, sessions);
-    sleep_us(1000 * 1000); /* what begins with waiting is over */
-    before = s->kind->count(s);
-    sleep_us((int64_t)(idle_s * 1e6));
-    ret.idle = (s->kind->count(s) - before) / idle_s;
-    before = s->kind->count(s);
-    begin = now_ns();
-    if (hf_release(hold, &err) != 0)
-        bench_die("holdfast: %s", err.text);
-    for (int i = 0; i < WAITERS; i++)
-        pthread_join(thread[i], NULL);
-    ret.ms = (double)(now_ns() - begin) / 1e6;
-    ret.each = (s->kind->count(s) - before) / WAITERS;
-    for (int i = 0; i < sessions; i++)
-        hf_close(session[i]);
-    hf_close(first);
-    return ret;
+    return s->kind->count(s);
 }
 
 /* One session, as a process of 200 threads has it; then one for each thread, as
@@ -238,6 +142,7 @@ static struct waiting run_waiters(const struct sql_server *s, int sessions,
 static void print_waiters(const struct bench *b, const struct sql_kind *kind)
 {
     static const int sessions[] = {1, WAITERS};
+    count_fn *const count[WAITER_COUNTS] = {count_statements};
     struct placement place[PLACEMENTS];
     int places = placements(place);
     struct sql_server s;
@@ -245,18 +150,23 @@ static void print_waiters(const struct bench *b, const struct sql_kind *kind)
 
     snprintf(name, sizeof name, "%s-waiters", kind->name);
     sql_start(&s, b, kind, place[places - 1].server);
-    sql_needed(s.url);
+    holdfast_needed(s.url);
     pin_to(place[places - 1].client);
     kind->begin_counting(&s);
     for (size_t i = 0; i < sizeof sessions / sizeof *sessions; i++) {
         int n = sessions[i];
-        struct waiting w = run_waiters(&s, n, b->quick ? 5 : 20);
+        struct waiting w;
+        char url[120];
+
+        /* A server has not room for four connections of each. */
+        snprintf(url, sizeof url, "%s?connections=%d", s.url, n > 1 ? 1 : 4);
+        w = measure_waiters(url, n, b->quick ? 5 : 20, count, &s);
 
         snprintf(text, sizeof text, "statements, 200 wait, sessions: %d", n);
-        row_print(b, &(struct row){name, text, "/s", w.idle, NULL, 0,
+        row_print(b, &(struct row){name, text, "/s", w.idle[0], NULL, 0,
                                    n == 1 ? VALUE_AT_MOST : NO_GOAL, 1});
         snprintf(text, sizeof text, "statements a hand-over, sessions: %d", n);
-        row_print(b, &(struct row){name, text, "", w.each, NULL, 0,
+        row_print(b, &(struct row){name, text, "", w.each[0], NULL, 0,
                                    VALUE_AT_MOST, 2});
         snprintf(text, sizeof text, "200 of 1 ms each, sessions: %d", n);
         row_print(b,

@@ -4,9 +4,9 @@
  * requests; name.c and record.c know what a key and a value look like, view.c
  * what a queue is; the other files are one operation each.
  *
- * Locks: `mu` guards the session, the line and the spare works; watch.c has one of its
- * own, `park_mu` guards the parked threads.  All are leaves, and none is held
- * while the channel or the core is called. */
+ * Locks: `mu` guards the session, the line and the spare works; watch.c has one
+ * of its own, `park_mu` guards the parked threads.  All are leaves, and none is
+ * held while the channel or the core is called. */
 #ifndef HF_DRIVERS_ETCD_STORE_H
 #define HF_DRIVERS_ETCD_STORE_H
 

@@ -200,8 +200,11 @@ static void read_take(zk_job *job, unsigned i, const zk_reply *reply)
             memcpy(job->data.data, revoke, sizeof revoke - 1);
         job->data.len = sizeof revoke - 1;
     } else if (!data.broken) {
+        /* Its owner may believe for as long as its own session lasts. */
         good = zk_data_mark(&job->data, reply->data, reply->data_len,
-                            job->op->ttl / 1000000);
+                            job->op->ttl / 1000000 > data.ttl_ms
+                                ? job->op->ttl / 1000000
+                                : data.ttl_ms);
     } else {
         good = zk_text_reserve(&job->data, reply->data_len);
         if (good)

@@ -243,7 +243,9 @@ static void adopt_take(zk_job *job, unsigned i, const zk_reply *reply)
     zk_entry *entry = job->entry;
 
     if (i == 0) {
-        job->error = reply->error;
+        job->error = reply->error == ZK_NO_NODE ? 0 : reply->error;
+        if (job->error)
+            return; /* as uncertain as before */
         zk_store_lock(job->store);
         entry->created = reply->error == 0 &&
                          reply->stat.ephemeral_owner == job->store->session;
@@ -258,7 +260,9 @@ static void adopt_take(zk_job *job, unsigned i, const zk_reply *reply)
 
 static void adopt_done(zk_job *job)
 {
-    if (!job->entry->created)
+    if (job->error)
+        zk_job_unsettled(job, job->error);
+    else if (!job->entry->created)
         join_create(job);
     else
         judged(job);

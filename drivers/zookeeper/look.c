@@ -201,6 +201,8 @@ static bool take_watch(zk_job *job, zk_member *member, const zk_reply *reply)
     bool armed;
 
     zk_data_read(&data, reply->data, reply->data_len);
+    if (data.broken_ms < data.ttl_ms)
+        data.broken_ms = data.ttl_ms; /* never less than its own session */
     zk_store_lock(job->store);
     armed = zk_entry_arm(job->store, entry, &member->whom, member->sole);
     entry->broken_at = 0;

@@ -2,14 +2,15 @@
  *
  * A session of the server is begun for each attach and never used for another,
  * so an entry of yesterday is never adopted.  The end that the core counts with
- * is the server's timeout less two ticks, from the instant that a question was
- * sent which the *leader* answers: `sync`.  Pings are answered by whatever
- * member we are connected to, even while the leader has long ended the session;
- * they prove nothing and are not asked.  One tick comes off because the leader
- * hears of us only with the member's next report; the other because a leader
- * that has lost its followers answers for a moment more, beside a new one.
- * heartbeat=write asks a quorum, by a write to a node of our own, and needs
- * only the first.
+ * comes from questions that the *leader* answers: `sync`.  Pings are answered
+ * by whatever member we are connected to, even while the leader has long ended
+ * the session.  But the leader does not count from its answer either: it counts
+ * from what our member has reported to it, and an answer proves only that all
+ * reports before it have come.  So the timeout is counted from the sending of
+ * what was answered a tick before the sync was sent (wire_conn.c); a ping a
+ * tick keeps that young.  One tick more comes off because a leader that has
+ * lost its followers answers for a moment beside a new one; heartbeat=write
+ * asks a quorum, by a write to a node of our own, and does not need it.
  *
  * Reply lost: a renewal is asked again, and counts from its own sending.
  * Paused here: the answer carries an old instant, and lengthens nothing.
@@ -27,11 +28,19 @@ bool zk_session_is(const hf_store *store, const hf_id *sid)
 
 /* ---- How long is it ours ------------------------------------------------- */
 
-static hf_nsec remaining_of(const hf_store *store, hf_nsec timeout, hf_nsec ttl)
+/* age: how old the leader's knowledge of us may be, at the sending. */
+static hf_nsec remaining_of(const hf_store *store, hf_nsec timeout, hf_nsec ttl,
+                            hf_nsec age)
 {
-    hf_nsec left = timeout - (store->write_beats ? 1 : 2) * store->tick;
+    hf_nsec left = timeout - age - (store->write_beats ? 0 : store->tick);
 
     return left < ttl ? left : ttl;
+}
+
+/* With a ping a tick: one that was answered a tick ago. */
+static hf_nsec usual_age(const hf_store *store)
+{
+    return store->tick * 5 / 2;
 }
 
 /* The core renews after a third of the lease, tries twice, and stops a tenth
@@ -52,15 +61,16 @@ static void refuse_short(zk_job *job)
     char text[200];
 
     while (needed < 86400000 &&
-           !is_enough(remaining_of(store, HF_MS(needed), HF_MS(needed)),
+           !is_enough(remaining_of(store, HF_MS(needed), HF_MS(needed),
+                                   usual_age(store)),
                       HF_MS(needed)))
         needed += 500;
     snprintf(text, sizeof text,
-             "a lease of %lld ms (the servers allow %lld) less %d ticks of "
-             "%lld ms leaves no time to renew: lease_ms of %lld or more, or "
+             "a lease of %lld ms (the servers allow %lld) with ticks of %lld "
+             "ms leaves no time to renew: lease_ms of %lld or more, or "
              "tick_ms as the servers have it",
              (long long)(job->op->ttl / 1000000),
-             (long long)(store->timeout / 1000000), store->write_beats ? 1 : 2,
+             (long long)(store->timeout / 1000000),
              (long long)(store->tick / 1000000), (long long)needed);
     zk_job_refuse(job, HF_EINVAL, text);
 }
@@ -74,7 +84,8 @@ static void note_lease(zk_job *job)
 
     op->sent = job->call.sent;
     zk_store_lock(store);
-    op->remaining = remaining_of(store, store->timeout, op->ttl);
+    op->remaining = remaining_of(store, store->timeout, op->ttl,
+                                 op->sent - job->call.touched);
     store->lease_end = op->sent + op->remaining;
     zk_store_unlock(store);
 }
@@ -121,7 +132,9 @@ static void attach_done(zk_job *job)
         return;
     }
     note_lease(job);
-    if (is_enough(job->op->remaining, job->op->ttl)) {
+    if (is_enough(
+            remaining_of(store, store->timeout, job->op->ttl, usual_age(store)),
+            job->op->ttl)) {
         zk_job_ok(job);
         return;
     }

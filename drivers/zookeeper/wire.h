@@ -50,6 +50,9 @@ struct zk_call {
      * A driven one lives until zk_wire_drive has returned. */
     void (*landed)(zk_call *call, hf_outcome outcome, const hf_error *why);
     hf_nsec sent; /* by the wire: just before the first byte went out */
+    /* by the wire: when it is answered, the leader knows of us as of this
+     * instant or a later one (see wire_conn.c) */
+    hf_nsec touched;
     /* the wire's; zero before the first start, then untouched: */
     unsigned answers;
     int32_t xid;
@@ -64,6 +67,7 @@ typedef struct zk_settings {
     hf__tls *tls;      /* the caller's, alive until close; NULL: plain */
     const char *auth;  /* "user:password" for digest; NULL: none */
     hf_nsec dial_time; /* for one connection with its handshake */
+    hf_nsec tick;      /* of the servers; at least one ping in each */
 } zk_settings;
 
 typedef struct zk_listener {

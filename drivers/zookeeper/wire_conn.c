@@ -82,6 +82,44 @@ bool zk_conn_usable(const zk_conn *conn)
     return conn && !conn->broken && !conn->late;
 }
 
+/* ---- What the leader knows ----
+ *
+ * A request touches the session at the member that gets it, not at the leader:
+ * the member reports whom it has heard of when the leader pings it, twice a
+ * tick, over the same link by which it passes requests on.  So what was
+ * answered a tick before a request was sent has been reported ahead of it, and
+ * when that request is answered by the leader, the leader knows of us as of
+ * the sending of that earlier one.  A handshake touches at the leader. */
+
+/* With mu held.  One in an eighth of a tick is enough, and older is safe. */
+static void note_touch(zk_conn *conn, hf_nsec sent)
+{
+    enum { ROOM = sizeof conn->touches / sizeof *conn->touches };
+    unsigned n = conn->touch_count;
+
+    if (n > 0 && conn->heard - conn->touches[(n - 1) % ROOM].heard <
+                     conn->wire->tick / 8)
+        return;
+    conn->touches[n % ROOM].sent = sent;
+    conn->touches[n % ROOM].heard = conn->heard;
+    conn->touch_count++;
+}
+
+/* The base of a request that is sent now; with mu held. */
+static hf_nsec find_touch(const zk_conn *conn, hf_nsec now)
+{
+    enum { ROOM = sizeof conn->touches / sizeof *conn->touches };
+    unsigned n = conn->touch_count, kept = n < ROOM ? n : ROOM;
+    hf_nsec base = conn->began;
+
+    for (unsigned i = n - kept; i < n; i++) {
+        if (conn->touches[i % ROOM].heard <= now - conn->wire->tick &&
+            conn->touches[i % ROOM].sent > base)
+            base = conn->touches[i % ROOM].sent;
+    }
+    return base;
+}
+
 /* ---- Sending ---- */
 
 /* The addition was not whole. */
@@ -120,6 +158,7 @@ zk_sending zk_conn_send(zk_conn *conn, zk_call *call)
         end = SENDING_BROKEN;
     } else {
         conn->used = call->sent;
+        call->touched = find_touch(conn, call->sent);
         if (!call->driven)
             zk_wire_remind(wire, call->deadline < call->sent + ZK_NUDGE
                                      ? call->deadline
@@ -150,6 +189,8 @@ void zk_conn_ping(zk_conn *conn)
         conn->used = hfd_now();
         if (conn->pinged <= conn->heard)
             conn->pinged = conn->used;
+        if (conn->pings++ == 0)
+            conn->first_ping = conn->used;
         zk_unlock(conn->wire);
     }
     hf__pipe_end(conn->pipe);
@@ -215,6 +256,7 @@ static zk_call *front_call(zk_conn *conn, const zk_header *header)
 static void take_front(zk_conn *conn)
 {
     zk_lock(conn->wire);
+    note_touch(conn, conn->sent.first->sent);
     zk_calls_take(&conn->sent);
     zk_unlock(conn->wire);
 }
@@ -279,6 +321,12 @@ static bool take_body(zk_conn *conn, const char *body, size_t len,
     case ZK_XID_EVENT:
         return take_event(conn, body, len, err);
     case ZK_XID_PING:
+        zk_lock(conn->wire);
+        if (conn->pings > 0) {
+            note_touch(conn, conn->first_ping);
+            conn->pings--;
+        }
+        zk_unlock(conn->wire);
         return true;
     case ZK_XID_AUTH:
         return nonsense(conn, "the server refused user and password", err);

@@ -204,9 +204,10 @@ static void install(attempt *a)
         wire->casual = !begin;
         atomic_fetch_add(&wire->gen, 1);
     }
+    a->conn->began = a->hello.sent;
     zk_session_stands(wire, a->conn, again);
     if (begin) {
-        begin->sent = a->hello.sent;
+        begin->sent = begin->touched = a->hello.sent;
         begin->answered(begin, 0, &reply);
         zk_call_land(begin, HF_APPLIED, NULL, NULL);
     }

@@ -51,8 +51,16 @@ typedef struct zk_conn {
     hf_nsec used;       /* when something was sent last */
     hf_nsec heard;      /* when something came last */
     hf_nsec pinged;     /* the oldest ping that may be without answer; 0 */
-    int32_t xid;        /* the last one; by who has begun a sending */
-    zk_calls sent;      /* who expects answers, in order */
+    /* What the member has answered, and when: see find_touch in wire_conn.c. */
+    struct {
+        hf_nsec sent, heard;
+    } touches[16];
+    unsigned touch_count;
+    hf_nsec began;  /* when its handshake was sent */
+    unsigned pings; /* without an answer, the first of them sent then: */
+    hf_nsec first_ping;
+    int32_t xid;   /* the last one; by who has begun a sending */
+    zk_calls sent; /* who expects answers, in order */
     bool read_only;
     size_t which; /* the member */
     char where[ZK_WHERE];
@@ -76,7 +84,7 @@ struct zk_wire {
     size_t address_count;
     hf__tls *tls;
     char *auth;
-    hf_nsec dial_time;
+    hf_nsec dial_time, tick;
 
     /* the session */
     int64_t session; /* 0: none stands */
@@ -131,6 +139,15 @@ zk_call *zk_calls_take(zk_calls *calls); /* NULL: none */
 zk_call *zk_line_take_begin(zk_wire *wire);
 /* Does anybody in the line need a session to be begun?  With mu held. */
 bool zk_line_wants_session(const zk_wire *wire);
+
+/* A ping is due after so long without a request. */
+static inline hf_nsec zk_ping_every(const zk_wire *wire)
+{
+    hf_nsec third = HF_MS(wire->timeout_ms) / 3;
+
+    return !wire->casual && wire->tick > 0 && wire->tick < third ? wire->tick
+                                                                 : third;
+}
 
 /* ---- wire_conn.c ---- */
 

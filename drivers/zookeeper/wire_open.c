@@ -49,6 +49,7 @@ static int copy_settings(zk_wire *wire, const zk_settings *settings)
         wire->auth = copy_text(settings->auth, &failed);
     wire->tls = settings->tls;
     wire->dial_time = settings->dial_time;
+    wire->tick = settings->tick;
     return failed ? HF_ENOMEM : 0;
 }
 

@@ -88,7 +88,7 @@ void zk_session_stands(zk_wire *wire, zk_conn *conn, bool again)
         if (!wire->casual)
             zk_dial_summon(wire);
     } else {
-        zk_wire_remind(wire, conn->used + HF_MS(wire->timeout_ms) / 3);
+        zk_wire_remind(wire, conn->used + zk_ping_every(wire));
     }
     zk_unlock(wire);
     if (old)

@@ -1,11 +1,11 @@
 /* wire_tick.c - the epoll: timers, pings, and whoever has to be read for.
  *
  * Answers: what is due now that no caller's thread does?  Calls without a
- * thread whose time is over, a ping when a third of the timeout passed without
- * a request, and the end of a connection whose ping has had no answer for
- * another third; a ping, too, when an answer is overdue (ZK_NUDGE).  One timer
- * for all, set for the earliest; it may fire early, never late.  Runs on the
- * thread of the epoll's owner and never waits.
+ * thread whose time is over, a ping when a tick, or a third of the timeout,
+ * passed without a request, and the end of a connection whose ping has had no
+ * answer for a third; a ping, too, when an answer is overdue (ZK_NUDGE).  One
+ * timer for all, set for the earliest; it may fire early, never late.  Runs on
+ * the thread of the epoll's owner and never waits.
  *
  * A ping keeps the session alive as far as the member knows; it proves nothing
  * about the leader, so no lease is counted from it.  Paused here for long: the
@@ -73,10 +73,10 @@ static hf_nsec find_late(zk_wire *wire, const zk_conn *conn, hf_nsec now)
 /* With mu held. */
 static bool is_ping_due(zk_wire *wire, const zk_conn *conn, hf_nsec now)
 {
-    hf_nsec third = HF_MS(wire->timeout_ms) / 3;
-    bool due = now - conn->used >= third;
+    hf_nsec every = zk_ping_every(wire);
+    bool due = now - conn->used >= every;
 
-    zk_wire_remind(wire, due ? now + third : conn->used + third);
+    zk_wire_remind(wire, due ? now + every : conn->used + every);
     return due;
 }
 

@@ -219,8 +219,10 @@ static int open_wire(hf_store *store, const hf_url *url, hf_error *err)
                             .doubt = zk_on_doubt,
                             .over = zk_on_over};
     hf__address addresses[HOSTS_MAX];
-    zk_settings settings = {
-        .addresses = addresses, .tls = store->tls, .dial_time = dial_time};
+    zk_settings settings = {.addresses = addresses,
+                            .tls = store->tls,
+                            .dial_time = dial_time,
+                            .tick = store->tick};
     char auth[512];
     int code = read_addresses(url, addresses, &settings.address_count, err);
     int n;

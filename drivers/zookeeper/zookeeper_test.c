@@ -385,7 +385,7 @@ static void short_lease_is_refused(void)
     EXPECT_CODE(hf_lock(s, "k", NULL, &hold, &err), HF_EINVAL);
     EXPECT_HAS(err.text, "tick_ms");
     hf_close(s);
-    s = open_session(sc.url, 15000);
+    s = open_session(sc.url, 20000);
     hold = take(s, "k");
     EXPECT_CODE(hf_release(hold, NULL), 0);
     hf_close(s);

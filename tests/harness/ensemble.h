@@ -74,8 +74,8 @@ void ensemble_hold_clients(ensemble *e, int i, bool on);
 void ensemble_cut_clients(ensemble *e, int i); /* once, with a RST */
 
 /* "zookeeper://127.0.0.1:PORT,...PATH", through the links if there are; past
- * them; of one member alone.  For TLS: zookeepers:// and etcds:// on localhost.  Good until
- * the test ends. */
+ * them; of one member alone.  For TLS: zookeepers:// and etcds:// on localhost.
+ * Good until the test ends. */
 const char *ensemble_url(ensemble *e, const char *path);
 const char *ensemble_direct_url(ensemble *e, const char *path);
 const char *ensemble_member_url(ensemble *e, int i, const char *path);

@@ -1,8 +1,8 @@
 /* target.c - fresh store URLs for each target.  A mem: store is of one process
  * and vanishes with it; a SQLite file lives in the test's folder; on Redis (see
  * redis_url.c) a store is a namespace of the server that with-redis started; on
- * a database (sql_url.c) tables of its own in what with-sql started; on ZooKeeper
- * and etcd (quorum_url.c) a path of its own. */
+ * a database (sql_url.c) tables of its own in what with-sql started; on
+ * ZooKeeper and etcd (quorum_url.c) a path of its own. */
 #include "harness/target.h"
 
 #include <stdio.h>

@@ -66,7 +66,8 @@ public final class CuratorWorker {
 
     private static void run(String[] words, BufferedReader in)
             throws Exception {
-        long target = Long.parseLong(words[3]), least = Long.parseLong(words[4]);
+        long target = Long.parseLong(words[3]);
+        long least = Long.parseLong(words[4]);
         Path folder = Path.of(words[5]);
         StringBuilder log = new StringBuilder();
         Random chance = new Random();

@@ -14,7 +14,7 @@
  * sections and they have LEAST of their own.
  *
  * `hold` is told what to do, line by line: `take` is answered `held` once it
- * is, `give` by `given`.  CuratorWorker.java and kazoo_worker.py do the same. */
+ * is, `give` by `given`.  CuratorWorker.java and kazoo_worker.py are alike. */
 #include <errno.h>
 #include <fcntl.h>
 #include <holdfast/holdfast.h>

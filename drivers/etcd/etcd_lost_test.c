@@ -1,0 +1,78 @@
+/* etcd_lost_test.c - every request to etcd is lost once, through the public
+ * API.
+ *
+ * The scenes and what must hold in them are in harness/lost_sweep.h. */
+#include "harness/lost_sweep.h"
+
+static void sweep(lost_scene *scene, hf_mode mode, int times_most)
+{
+    lost_world *w = lost_begin(ON_ETCD, "/lost/");
+
+    w->mode = (int)mode;
+    lose_each(w, scene, times_most);
+    lost_end(w);
+}
+
+static void lock(void)
+{
+    sweep(scene_lock, HF_EXCLUSIVE, 3);
+}
+
+static void lock_shared(void)
+{
+    sweep(scene_lock, HF_SHARED, 1);
+}
+
+static void try(void)
+{
+    sweep(scene_try, HF_EXCLUSIVE, 3);
+}
+
+static void try_busy(void)
+{
+    sweep(scene_try_busy, HF_EXCLUSIVE, 3);
+}
+
+static void wait_for_it(void)
+{
+    sweep(scene_wait, HF_EXCLUSIVE, 2);
+}
+
+static void sleep_for_it(void)
+{
+    sweep(scene_sleep, HF_EXCLUSIVE, 2);
+}
+
+static void cancel(void)
+{
+    sweep(scene_cancel, HF_EXCLUSIVE, 2);
+}
+
+static void renew(void)
+{
+    sweep(scene_renew, HF_EXCLUSIVE, 2);
+}
+
+static void publish(void)
+{
+    sweep(scene_publish, HF_EXCLUSIVE, 2);
+}
+
+static void break_it(void)
+{
+    sweep(scene_break, HF_EXCLUSIVE, 2);
+}
+
+static const test_case cases[] = {
+    TEST_LIMIT(lock, 250),         TEST_LIMIT(lock_shared, 250),
+    TEST_LIMIT(try, 250),          TEST_LIMIT(try_busy, 250),
+    TEST_LIMIT(wait_for_it, 250),  TEST_LIMIT(sleep_for_it, 250),
+    TEST_LIMIT(cancel, 250),       TEST_LIMIT(renew, 250),
+    TEST_LIMIT(publish, 250),      TEST_LIMIT(break_it, 250),
+};
+
+int main(int argc, char **argv)
+{
+    return run_tests(argc, argv, "etcd_lost", cases,
+                     sizeof cases / sizeof *cases);
+}
