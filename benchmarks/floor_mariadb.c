@@ -196,7 +196,7 @@ static double count(const struct sql_server *s)
 
 static const char *const durable[] = {"--innodb-flush-method=fsync",
                                       "--innodb-flush-log-at-trx-commit=1",
-                                      "--max-connections=600", NULL};
+                                      "--max-connections=700", NULL};
 
 const struct sql_kind sql_kind_mariadb = {
     .name = "mariadb",
