@@ -282,7 +282,7 @@ static bool add_mine(format_data *data, const hf_op *op, rows *all,
 
     if (memcmp(&record->sid, &op->sid, sizeof op->sid) != 0 ||
         record->state == FORMAT_NEW || len < op->text_len ||
-        (op->text_len > 0 && memcmp(key, op->text, op->text_len) != 0))
+        (op->text && memcmp(key, op->text, op->text_len) != 0))
         return true;
     r = add_row(all, key, len, owner,
                 format_owner(data->kind, &record->rid, owner));
