@@ -4,7 +4,11 @@
  * delete to give it back, a connection and a session a thread.  No renewal, no
  * queue, no record of the holder: what holdfast costs more than this is what
  * those cost.  It sends no pings either, so that its session of 40 s must be
- * used within that time. */
+ * used within that time.
+ *
+ * Beside it the same three requests that holdfast makes: create and a list in
+ * one flight, delete.  What is between the two floors is the server's price of
+ * the list, without which nobody knows who is ahead. */
 #include "quorum.h"
 
 #include <arpa/inet.h>
@@ -16,7 +20,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { CREATE = 1, DELETE = 2 };
+enum { CREATE = 1, DELETE = 2, LIST = 8 };
 enum { EPHEMERAL = 1, ALL_RIGHTS = 31, ANY_VERSION = -1 };
 #define SESSION_MS 40000
 
@@ -24,7 +28,7 @@ struct zk_thread {
     int fd;
     int32_t xid;
     char out[512];
-    size_t len;
+    size_t start, len; /* of the last request; of all */
 };
 
 /* ---- Records: big-endian numbers, counted texts ---------------------- */
@@ -79,13 +83,32 @@ static void read_all(struct zk_thread *t, void *ret, size_t len)
     }
 }
 
-static size_t exchange(struct zk_thread *t, char *ret, size_t cap)
+/* A request is a length and a body. */
+static void begin(struct zk_thread *t)
 {
-    uint32_t size = htobe32((uint32_t)(t->len - sizeof size));
+    t->start = t->len;
+    t->len += sizeof(uint32_t);
+}
 
-    memcpy(t->out, &size, sizeof size);
+static void end(struct zk_thread *t)
+{
+    uint32_t size = (uint32_t)(t->len - t->start - sizeof size);
+
+    size = htobe32(size);
+    memcpy(t->out + t->start, &size, sizeof size);
+}
+
+static void send_all(struct zk_thread *t)
+{
     if (send(t->fd, t->out, t->len, MSG_NOSIGNAL) != (ssize_t)t->len)
         bench_die("floor: cannot send: %s", strerror(errno));
+    t->len = 0;
+}
+
+static size_t read_reply(struct zk_thread *t, char *ret, size_t cap)
+{
+    uint32_t size;
+
     read_all(t, &size, sizeof size);
     size = be32toh(size);
     if (size > cap)
@@ -94,20 +117,20 @@ static size_t exchange(struct zk_thread *t, char *ret, size_t cap)
     return size;
 }
 
-static void begin(struct zk_thread *t, int32_t type)
+static void begin_call(struct zk_thread *t, int32_t type)
 {
-    t->len = sizeof(uint32_t);
+    begin(t);
     put_int(t, ++t->xid);
     put_int(t, type);
 }
 
-static void ask(struct zk_thread *t, const char *what, const char *key)
+static void expect_done(struct zk_thread *t, const char *what, const char *key)
 {
-    char reply[512];
+    char reply[2048];
     int32_t error;
 
     /* The number of the request, of the transaction, the error. */
-    if (exchange(t, reply, sizeof reply) < 16)
+    if (read_reply(t, reply, sizeof reply) < 16)
         bench_die("floor: a reply that is too short");
     memcpy(&error, reply + 12, sizeof error);
     if (error != 0)
@@ -144,22 +167,22 @@ static void *zk_open_thread(void *process, int worker)
     if (t->fd < 0 || connect(t->fd, (struct sockaddr *)&at, sizeof at) != 0 ||
         setsockopt(t->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) != 0)
         bench_die("floor: cannot connect to '%s'", (const char *)process);
-    t->len = sizeof(uint32_t);
+    begin(t);
     put_int(t, 0);  /* version */
     put_long(t, 0); /* nothing seen */
     put_int(t, SESSION_MS);
     put_long(t, 0); /* a new session */
     put_text(t, password, sizeof password);
-    if (exchange(t, reply, sizeof reply) < 20)
+    end(t);
+    send_all(t);
+    if (read_reply(t, reply, sizeof reply) < 20)
         bench_die("floor: no session");
     return t;
 }
 
-static void zk_lock(void *thread, const char *key)
+static void put_create(struct zk_thread *t, const char *key)
 {
-    struct zk_thread *t = thread;
-
-    begin(t, CREATE);
+    begin_call(t, CREATE);
     put_path(t, key);
     put_text(t, "floor", 5);
     put_int(t, 1); /* rights for one: */
@@ -167,17 +190,42 @@ static void zk_lock(void *thread, const char *key)
     put_text(t, "world", 5);
     put_text(t, "anyone", 6);
     put_int(t, EPHEMERAL);
-    ask(t, "create", key);
+    end(t);
+}
+
+static void zk_lock(void *thread, const char *key)
+{
+    struct zk_thread *t = thread;
+
+    put_create(t, key);
+    send_all(t);
+    expect_done(t, "create", key);
+}
+
+static void zk_lock_and_list(void *thread, const char *key)
+{
+    struct zk_thread *t = thread;
+
+    put_create(t, key);
+    begin_call(t, LIST);
+    put_text(t, "/", 1);
+    t->out[t->len++] = 0; /* no watch */
+    end(t);
+    send_all(t);
+    expect_done(t, "create", key);
+    expect_done(t, "list", key);
 }
 
 static void zk_unlock(void *thread, const char *key)
 {
     struct zk_thread *t = thread;
 
-    begin(t, DELETE);
+    begin_call(t, DELETE);
     put_path(t, key);
     put_int(t, ANY_VERSION);
-    ask(t, "delete", key);
+    end(t);
+    send_all(t);
+    expect_done(t, "delete", key);
 }
 
 const struct side floor_zookeeper = {
@@ -185,5 +233,13 @@ const struct side floor_zookeeper = {
     .open_process = zk_open_process,
     .open_thread = zk_open_thread,
     .lock = zk_lock,
+    .unlock = zk_unlock,
+};
+
+const struct side floor_zookeeper_list = {
+    .name = "create and list, delete",
+    .open_process = zk_open_process,
+    .open_thread = zk_open_thread,
+    .lock = zk_lock_and_list,
     .unlock = zk_unlock,
 };

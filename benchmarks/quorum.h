@@ -34,6 +34,8 @@ struct quorum_kind {
     struct quorum_counts (*count)(struct quorum_server *s);
     /* Two requests that write, each a commit; cannot wait. */
     const struct side *pair;
+    /* The requests of ours, by hand; NULL where they are the same. */
+    const struct side *same;
     double pair_goal;     /* ours at most so many times the floor */
     double requests_goal; /* of ours, a pair */
     double idle_goal;     /* requests a second that a wait may cost */
@@ -78,6 +80,8 @@ void quorum_contended(const struct bench *b, const struct quorum_kind *kind,
 
 /* create of an ephemeral node, delete; over a bare socket. */
 extern const struct side floor_zookeeper;
+/* The same with a list in the flight of the create. */
+extern const struct side floor_zookeeper_list;
 /* Txn that puts a key with a lease if it is not there, DeleteRange; gRPC on
  * nghttp2.  A read by a quorum besides. */
 extern const struct side floor_etcd;

@@ -1,5 +1,5 @@
-/* quorum_etcd.c - etcd in the benchmark: its server, what it counts, and what we
- * are compared with.
+/* quorum_etcd.c - etcd in the benchmark: its server, what it counts, and what
+ * we are compared with.
  *
  * Go's clientv3/concurrency is what programs lock with, `etcdctl lock` what
  * scripts do.  The hand-over is measured against what it cannot do without: the

@@ -12,22 +12,28 @@
 
 #define MAX_ROUNDS 15
 
+#define MAX_SIDES 3
+
 struct pair_sums {
-    double p50[2][MAX_ROUNDS], p99[2][MAX_ROUNDS], rate[2][MAX_ROUNDS];
+    const struct side *side[MAX_SIDES]; /* ours first */
+    int sides;
+    double p50[MAX_SIDES][MAX_ROUNDS], p99[MAX_SIDES][MAX_ROUNDS];
+    double rate[MAX_SIDES][MAX_ROUNDS];
 };
 
-static void run_pairs(const struct quorum_kind *kind, void *const thread[2],
-                      int rounds, int pairs, struct pair_sums *ret)
+static void run_pairs(struct pair_sums *m, void *const *thread, int rounds,
+                      int pairs)
 {
-    const struct side *const side[2] = {&side_holdfast, kind->pair};
+    /* A server in Java gets quicker for a while. */
+    for (int r = -3; r < rounds; r++)
+        for (int k = 0; k < m->sides; k++) {
+            struct pair_sample s = measure_pairs(m->side[k], thread[k], pairs);
 
-    for (int r = 0; r < rounds; r++)
-        for (int k = 0; k < 2; k++) {
-            struct pair_sample m = measure_pairs(side[k], thread[k], pairs);
-
-            ret->p50[k][r] = m.p50_us;
-            ret->p99[k][r] = m.p99_us;
-            ret->rate[k][r] = m.per_second;
+            if (r < 0)
+                continue;
+            m->p50[k][r] = s.p50_us;
+            m->p99[k][r] = s.p99_us;
+            m->rate[k][r] = s.per_second;
         }
 }
 
@@ -38,24 +44,30 @@ static void print_pairs(const struct bench *b, const struct quorum_kind *kind,
         const char *what, *unit;
         double (*of)[MAX_ROUNDS];
         enum goal goal;
-    } row[] = {{"lock + release, p50", "us", m->p50, RATIO_AT_MOST},
-               {"lock + release, p99", "us", m->p99, NO_GOAL},
-               {"pairs a second", "/s", m->rate, NO_GOAL}};
+        int side;
+    } row[] = {{"lock + release, p50", "us", m->p50, RATIO_AT_MOST, 1},
+               {"lock + release, p50", "us", m->p50, NO_GOAL, 2},
+               {"lock + release, p99", "us", m->p99, NO_GOAL, 1},
+               {"pairs a second", "/s", m->rate, NO_GOAL, 1}};
     char text[64], name[40];
 
     snprintf(name, sizeof name, "%s-pair", kind->name);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        int k = row[i].side;
+
+        if (k >= m->sides)
+            continue;
         snprintf(text, sizeof text, "%s, %s", row[i].what, place);
         row_print(b, &(struct row){
                          name, text, row[i].unit, median(row[i].of[0], rounds),
-                         kind->pair->name, median(row[i].of[1], rounds),
+                         m->side[k]->name, median(row[i].of[k], rounds),
                          row[i].goal, kind->pair_goal});
     }
 }
 
 /* The same pairs once more, counted and not timed. */
 static void print_requests(const struct bench *b, struct quorum_server *s,
-                           void *const thread[2], int pairs)
+                           void *const *thread, int pairs)
 {
     const struct side *const side[2] = {&side_holdfast, s->kind->pair};
     double each[2];
@@ -80,21 +92,17 @@ void quorum_pair(const struct bench *b, const struct quorum_kind *kind)
     int places = placements(place);
 
     for (int i = 0; i < places; i++) {
+        struct pair_sums m = {.side = {&side_holdfast, kind->pair, kind->same},
+                              .sides = kind->same != NULL ? 3 : 2};
         struct quorum_server s;
-        struct pair_sums m;
-        void *thread[2];
+        void *thread[MAX_SIDES];
 
         quorum_start(&s, b, kind, place[i].server);
         pin_to(place[i].client);
-        thread[0] =
-            side_holdfast.open_thread(side_holdfast.open_process(s.url), 0);
-        thread[1] = kind->pair->open_thread(kind->pair->open_process(s.url), 0);
-        /* A server in Java gets quicker for a while. */
-        for (int k = 0; k < 3; k++) {
-            measure_pairs(&side_holdfast, thread[0], pairs);
-            measure_pairs(kind->pair, thread[1], pairs);
-        }
-        run_pairs(kind, thread, rounds, pairs, &m);
+        for (int k = 0; k < m.sides; k++)
+            thread[k] =
+                m.side[k]->open_thread(m.side[k]->open_process(s.url), 0);
+        run_pairs(&m, thread, rounds, pairs);
         print_pairs(b, kind, place[i].name, (size_t)rounds, &m);
         if (i == places - 1)
             print_requests(b, &s, thread, 200);

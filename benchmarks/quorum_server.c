@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,11 +23,14 @@ long quorum_ask(int port, const char *text, char *ret, size_t cap)
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    /* A server that starts may take a question and never answer it. */
+    const struct timeval patience = {.tv_sec = 1};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     size_t have = 0, len = strlen(text);
     ssize_t n;
 
-    if (fd < 0)
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
+                             sizeof patience) != 0)
         bench_die("no socket: %s", strerror(errno));
     ret[0] = '\0';
     if (connect(fd, (struct sockaddr *)&at, sizeof at) != 0 ||

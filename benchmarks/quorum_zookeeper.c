@@ -54,9 +54,10 @@ const struct quorum_kind quorum_zookeeper = {
     .is_ready = zk_is_ready,
     .count = zk_count,
     .pair = &floor_zookeeper,
+    .same = &floor_zookeeper_list,
     .pair_goal = 1.15,
     .requests_goal = 3.05,
-    .idle_goal = 1,
+    .idle_goal = 1.3, /* the holder's session has pings too */
 };
 
 /* ---- Others ---------------------------------------------------------- */
@@ -64,6 +65,9 @@ const struct quorum_kind quorum_zookeeper = {
 #define JAVA "/usr/share/java/"
 #define CURATOR JAVA "curator-recipes.jar"
 #define KAZOO "/usr/lib/python3/dist-packages/kazoo"
+
+static const char curator_peer[] = BENCH_PEERS "/CuratorPeer.java";
+static const char kazoo_peer[] = BENCH_PEERS "/kazoo_peer.py";
 
 static struct peer *start_curator(const struct quorum_server *s, int core)
 {
@@ -91,7 +95,7 @@ static struct peer *start_curator(const struct quorum_server *s, int core)
                                 "-XX:-UsePerfData",
                                 "-cp",
                                 classes,
-                                BENCH_PEERS "/CuratorPeer.java",
+                                curator_peer,
                                 s->at,
                                 "/bench/curator",
                                 NULL};
@@ -106,8 +110,7 @@ static struct peer *start_curator(const struct quorum_server *s, int core)
 static struct peer *start_kazoo(const struct quorum_server *s, int core)
 {
     /* Debian's python3, for which it packages kazoo. */
-    const char *const argv[] = {"/usr/bin/python3",
-                                BENCH_PEERS "/kazoo_peer.py", s->at,
+    const char *const argv[] = {"/usr/bin/python3", kazoo_peer, s->at,
                                 "/bench/kazoo", NULL};
 
     return peer_program(argv, core);

@@ -144,6 +144,9 @@ need_bench()
     need_quorums
     need redis-server redis-server
     need libhiredis-dev /usr/include/hiredis/hiredis.h
+    need golang-go go
+    need golang-etcd-server-dev \
+        /usr/share/gocode/src/go.etcd.io/etcd/clientv3/concurrency
 }
 
 need_fuzz()

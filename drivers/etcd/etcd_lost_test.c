@@ -64,11 +64,11 @@ static void break_it(void)
 }
 
 static const test_case cases[] = {
-    TEST_LIMIT(lock, 250),         TEST_LIMIT(lock_shared, 250),
-    TEST_LIMIT(try, 250),          TEST_LIMIT(try_busy, 250),
-    TEST_LIMIT(wait_for_it, 250),  TEST_LIMIT(sleep_for_it, 250),
-    TEST_LIMIT(cancel, 250),       TEST_LIMIT(renew, 250),
-    TEST_LIMIT(publish, 250),      TEST_LIMIT(break_it, 250),
+    TEST_LIMIT(lock, 250),        TEST_LIMIT(lock_shared, 250),
+    TEST_LIMIT(try, 250),         TEST_LIMIT(try_busy, 250),
+    TEST_LIMIT(wait_for_it, 250), TEST_LIMIT(sleep_for_it, 250),
+    TEST_LIMIT(cancel, 250),      TEST_LIMIT(renew, 250),
+    TEST_LIMIT(publish, 250),     TEST_LIMIT(break_it, 250),
 };
 
 int main(int argc, char **argv)

@@ -134,7 +134,7 @@ void zk_leave(hf_store *store, hf_op *op)
 {
     zk_entry *entry = NULL;
     int64_t session;
-    bool expired;
+    bool expired, again = false;
     zk_job *job;
 
     zk_store_lock(store);
@@ -149,6 +149,8 @@ void zk_leave(hf_store *store, hf_op *op)
         entry = NULL;
     }
     if (entry) {
+        /* An earlier leave lost its answer: if nothing is there, it did it. */
+        again = entry->leaving && !entry->gone;
         entry->leaving = true;
         zk_entry_ref(entry);
     }
@@ -165,6 +167,7 @@ void zk_leave(hf_store *store, hf_op *op)
         return;
     }
     job->entry = entry;
+    job->repeated = again;
     job->call.session = session;
     job->redo = leave_begin;
     leave_begin(job);

@@ -1,7 +1,10 @@
-/* zk_lost_test.c - every request to ZooKeeper is lost once, through the public
- * API.
+/* zk_lost_test.c - what is lost on the way to ZooKeeper, by the public API.
  *
- * The scenes and what must hold in them are in harness/lost_sweep.h. */
+ * Every request, and every answer: the scenes and what must hold in them are in
+ * harness/lost_sweep.h.  And what a member has heard and its leader has not: a
+ * leader that answers a sync has not thereby heard that the session lives; that
+ * comes with the member's next report, which may never come. */
+#include "harness/ensemble_faults.h"
 #include "harness/lost_sweep.h"
 
 static void sweep(lost_scene *scene, hf_mode mode, int times_most)
@@ -63,12 +66,87 @@ static void break_it(void)
     sweep(scene_break, HF_EXCLUSIVE, 2);
 }
 
+/* The follower stands still right after it has answered a renewal, before it
+ * could report to the leader that it has heard of us. */
+static void follower_stops_after_a_beat(void)
+{
+    static const stage st = {
+        .kind = ON_ZOOKEEPER,
+        .path = "/f?tick_ms=400",
+        .more = {"tickTime=400", "syncLimit=50", "initLimit=60"}};
+    ensemble *e = stage_begin(&st);
+    int leader = ensemble_await_leader(e), who = (leader + 1) % e->count;
+    hf_session *s = open_session(ensemble_member_url(e, who, st.path), 12000);
+    hf_session *r =
+        open_session(ensemble_member_url(e, leader, st.path), LEASE_MS);
+    hf_session *look = open_session(ensemble_direct_url(e, st.path), LEASE_MS);
+    atomic_int turn = 0;
+    long long begun;
+    waiting next;
+    guarded g;
+
+    guarded_begin(&g, s, "k");
+    begun = test_now_ms();
+    waiting_begin(&next, r, "k", &turn, look, 1);
+    while (test_now_ms() < begun + 3700) /* a renewal comes after 4000 */
+        test_sleep_ms(1);
+    EXPECT_CODE(hf_renew(g.hold, NULL), 0);
+    ensemble_pause(e, who);
+    EXPECT_CODE(waiting_end(&next), 0);
+    EXPECT(WAIT_FOR(atomic_load(&g.lost), LONG_WAIT_MS));
+    ensemble_continue(e, who);
+    expect_lost_before(&g, &next);
+    hf_close(s);
+    hf_close(r);
+    hf_close(look);
+    ensemble_stop(e);
+}
+
+/* An owner that cannot be told: the lock moves on when its lease is over, not
+ * when that of the session is which asked for the break. */
+static void break_of_an_owner_that_is_cut_off(void)
+{
+    static const char path[] = "/f?tick_ms=100";
+    ensemble_options opt = {.links = true};
+    ensemble *e = ensemble_start(ON_ZOOKEEPER, &opt);
+    hf_session *s = open_session(ensemble_url(e, path), 12000);
+    hf_session *r = open_session(ensemble_direct_url(e, path), LEASE_MS);
+    hf_session *operator= open_session(ensemble_direct_url(e, path), 2000);
+    atomic_int turn = 0;
+    uint32_t count = 0;
+    waiting next;
+    hf_error err;
+    guarded g;
+
+    guarded_begin(&g, s, "k");
+    waiting_begin(&next, r, "k", &turn, operator, 1);
+    EXPECT_CODE(hf_renew(g.hold, NULL), 0);
+    ensemble_hold_clients(e, 0, true);
+    EXPECT_OK(hf_break(operator, "k", NULL, &count, &err), err);
+    EXPECT_EQ(count, 1);
+    EXPECT_CODE(waiting_end(&next), 0);
+    EXPECT(WAIT_FOR(atomic_load(&g.lost), LONG_WAIT_MS));
+    ensemble_hold_clients(e, 0, false);
+    expect_lost_before(&g, &next);
+    hf_close(s);
+    hf_close(r);
+    hf_close(operator);
+    ensemble_stop(e);
+}
+
 static const test_case cases[] = {
-    TEST_LIMIT(lock, 250),         TEST_LIMIT(lock_shared, 250),
-    TEST_LIMIT(try, 250),          TEST_LIMIT(try_busy, 250),
-    TEST_LIMIT(wait_for_it, 250),  TEST_LIMIT(sleep_for_it, 250),
-    TEST_LIMIT(cancel, 250),       TEST_LIMIT(renew, 250),
-    TEST_LIMIT(publish, 250),      TEST_LIMIT(break_it, 250),
+    TEST_LIMIT(lock, 250),
+    TEST_LIMIT(lock_shared, 250),
+    TEST_LIMIT(try, 250),
+    TEST_LIMIT(try_busy, 250),
+    TEST_LIMIT(wait_for_it, 250),
+    TEST_LIMIT(sleep_for_it, 250),
+    TEST_LIMIT(cancel, 250),
+    TEST_LIMIT(renew, 250),
+    TEST_LIMIT(follower_stops_after_a_beat, 250),
+    TEST_LIMIT(break_of_an_owner_that_is_cut_off, 250),
+    TEST_LIMIT(publish, 250),
+    TEST_LIMIT(break_it, 250),
 };
 
 int main(int argc, char **argv)

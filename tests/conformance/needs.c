@@ -15,6 +15,8 @@
 /* A lease is over when its time has passed, not when somebody has watched it
  * stand still for so long. */
 #define CLOCKED (UINT32_C(1) << 28)
+/* Thousands of queues, of which the same code has made each elsewhere. */
+#define ALL_QUEUES (UINT32_C(1) << 27)
 #define FIXED HF_CAP_FIXED_LEASE
 #define EACH HF_CAP_EACH
 #define QUEUE HF_CAP_FIFO
@@ -30,12 +32,12 @@ static const need needs[] = {
     {"try_overtakes_nobody", QUEUE | HF_CAP_SHARED},
     {"numbers_rise_for_ever", HF_CAP_TOKEN | HF_CAP_SHARED},
     {"runs_are_disjoint", QUEUE | HF_CAP_TOKEN},
-    {"every_queue_of_four", QUEUE | HF_CAP_SHARED},
-    {"queues_of_five", QUEUE | HF_CAP_SHARED},
+    {"every_queue_of_four", QUEUE | HF_CAP_SHARED | ALL_QUEUES},
+    {"queues_of_five", QUEUE | HF_CAP_SHARED | ALL_QUEUES},
     {"permits_of_two", QUEUE | HF_CAP_PERMIT},
     {"permits_of_three", QUEUE | HF_CAP_PERMIT},
     {"random_histories", QUEUE | HF_CAP_SHARED | HF_CAP_PERMIT},
-    {"queue_of_two_thousand", QUEUE},
+    {"queue_of_two_thousand", QUEUE | ALL_QUEUES},
     {"crowd_of_readers", QUEUE | HF_CAP_SHARED},
     {"detach_leaves_everything", SESSIONS},
     {"remaining_counts_down", SESSIONS},
@@ -110,6 +112,7 @@ static const struct {
     {FIXED, "this store has no fixed leases"},
     {NAMES, "this store takes short texts as names, not any bytes"},
     {CLOCKED, "this store watches leases instead of asking the clock"},
+    {ALL_QUEUES, "this store has a sibling with the same code"},
     {LISTS, "this store does not show the names of what others hold"},
 };
 
@@ -125,6 +128,8 @@ void skip_if_unfit(uint32_t caps)
         caps |= CLOCKED;
     if (!the_target->quirks.lists_less)
         caps |= LISTS;
+    if (!the_target->quirks.has_sibling)
+        caps |= ALL_QUEUES;
     for (size_t i = 0; i < NEED_COUNT; i++) {
         if (strcmp(needs[i].test, test_name()) == 0)
             lacks = needs[i].caps & ~caps;

@@ -26,9 +26,10 @@ typedef struct quirks {
     int late_ms;        /* and how much later than that it may end one */
     bool break_at_once; /* evict without `now` removes at once, too */
     bool text_names;    /* a name is a short text in UTF-8, not any bytes */
-    bool lists_less; /* what others hold is listed by a hash, or not at all */
-    bool observes;   /* a lease is over for whoever watched it stand still */
-    bool few_holds;  /* each takes a connection of the server */
+    bool lists_less;  /* what others hold is listed by a hash, or not at all */
+    bool observes;    /* a lease is over for whoever watched it stand still */
+    bool has_sibling; /* another target runs the same code: not every queue */
+    bool few_holds;   /* each takes a connection of the server */
     /* A waiter is passed over until its store listens, which takes a moment:
      * each party waits for something before the test begins. */
     bool listens_late;

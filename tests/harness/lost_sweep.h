@@ -237,7 +237,7 @@ static inline void scene_break(lost_world *w)
     if (code != 0) {
         EXPECT(hf_error_class(code) == HF_CLASS_RETRY ||
                hf_error_class(code) == HF_CLASS_UNKNOWN);
-        strike_set(&w->x, 0, STRIKE_BEFORE, 0);
+        strike_no_more(&w->x);
         EXPECT_OK(hf_break(w->s, "k", NULL, &count, &err), err);
     }
     hf_renew(held, NULL);

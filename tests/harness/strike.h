@@ -227,9 +227,8 @@ static inline void *strike_run(void *arg)
         for (int i = 0; i < 2 * STRIKE_PAIRS; i++) {
             const strike_pair *pair = &x->pairs[i / 2];
 
-            fds[i] =
-                (struct pollfd){.fd = pair->open ? pair->side[i % 2].fd : -1,
-                                .events = POLLIN};
+            fds[i] = (struct pollfd){
+                .fd = pair->open ? pair->side[i % 2].fd : -1, .events = POLLIN};
         }
         fds[2 * STRIKE_PAIRS] =
             (struct pollfd){.fd = x->listener, .events = POLLIN};
@@ -291,6 +290,14 @@ static inline int strike_set(striker *x, int nth, strike_when when, int times)
     x->times = times;
     pthread_mutex_unlock(&x->mutex);
     return struck;
+}
+
+/* No more of them. */
+static inline void strike_no_more(striker *x)
+{
+    pthread_mutex_lock(&x->mutex);
+    x->nth = x->times = 0;
+    pthread_mutex_unlock(&x->mutex);
 }
 
 #endif
