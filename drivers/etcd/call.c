@@ -88,7 +88,7 @@ etcd_work *etcd_begin(hf_store *store, hf_op *op)
 
     if (!work) {
         if (etcd_own_of(op)->counted)
-            etcd_line_ended(store);
+            hf__line_ended(&store->line);
         op->sent = hfd_now();
         hfd_error(&op->error, HF_ENOMEM, "etcd", 0, "out of memory");
         hfd_finish(op, HF_NOT_APPLIED, HF_ENOMEM);
@@ -121,7 +121,7 @@ static void finish(hf_op *op, hf_outcome outcome, int code)
     store = etcd_own_of(op)->work->store;
     give_back(op);
     if (etcd_own_of(op)->counted)
-        etcd_line_ended(store);
+        hf__line_ended(&store->line);
     hfd_finish(op, outcome, code);
 }
 

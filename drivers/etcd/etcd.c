@@ -17,6 +17,7 @@
 #include "store.h"
 
 enum { PORT = 2379 };
+enum { FLIGHTS_MAX = 128 }; /* of what nobody drives */
 static const hf_nsec dial_time = HF_MS(5000);
 
 static const char *const option_names[] = {"ca_file",  "cert_file",  "key_file",
@@ -27,7 +28,7 @@ static const char *const option_names[] = {"ca_file",  "cert_file",  "key_file",
 static void refuse(hf_store *store, hf_op *op, int code, const char *text)
 {
     if (etcd_own_of(op)->counted)
-        etcd_line_ended(store);
+        hf__line_ended(&store->line);
     op->sent = hfd_now();
     hfd_error(&op->error, code, "etcd", 0, "%s", text);
     hfd_finish(op, code == HF_EINVAL ? HF_NOT_APPLIED : HF_APPLIED, code);
@@ -50,7 +51,7 @@ static void start_join(hf_store *store, hf_op *op)
         etcd_join(store, op);
 }
 
-void etcd_run(hf_store *store, hf_op *op)
+static void run(hf_store *store, hf_op *op)
 {
     switch (op->kind) {
     case HF_OP_ATTACH:
@@ -89,15 +90,26 @@ void etcd_run(hf_store *store, hf_op *op)
     }
 }
 
+static void begin(void *ctx, hf_op *op)
+{
+    etcd_own_of(op)->counted = true;
+    run(ctx, op);
+}
+
+static hf_op **behind(hf_op *op)
+{
+    return &etcd_own_of(op)->next;
+}
+
 static void etcd_start(hf_store *store, hf_op *op)
 {
     memset(op->own, 0, sizeof(etcd_own));
     op->sent = 0; /* it may be started a second time */
     if (!op->driven && (op->kind == HF_OP_JOIN || op->kind == HF_OP_LEAVE ||
                         op->kind == HF_OP_PUBLISH))
-        etcd_line_start(store, op);
+        hf__line_start(&store->line, op);
     else
-        etcd_run(store, op);
+        run(store, op);
 }
 
 static void etcd_drive(hf_store *store, hf_op *op)
@@ -291,6 +303,7 @@ static void etcd_close(hf_store *store)
     hf__tls_free(store->tls);
     pthread_mutex_destroy(&store->park_mu);
     pthread_mutex_destroy(&store->mu);
+    hf__line_close(&store->line);
     hfd_free(store);
 }
 
@@ -304,6 +317,12 @@ static int etcd_open(hf_store **ret, const hf_url *url, const hf_host *host,
         return hfd_error(err, HF_ENOMEM, "etcd", 0, "out of memory");
     store->host = *host;
     pthread_mutex_init(&store->mu, NULL);
+    store->line = (hf__line){.driver = "etcd",
+                             .ctx = store,
+                             .most = FLIGHTS_MAX,
+                             .begin = begin,
+                             .behind = behind};
+    hf__line_open(&store->line);
     pthread_mutex_init(&store->park_mu, NULL);
     if (gethostname(store->host_name, sizeof store->host_name - 1) != 0)
         store->host_name[0] = '\0';

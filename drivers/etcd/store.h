@@ -4,7 +4,7 @@
  * requests; name.c and record.c know what a key and a value look like, view.c
  * what a queue is; the other files are one operation each.
  *
- * Locks: `mu` guards the session, the line and the spare works; watch.c has one
+ * Locks: `mu` guards the session and the spare works; watch.c has one
  * of its own, `park_mu` guards the parked threads.  All are leaves, and none is
  * held while the channel or the core is called. */
 #ifndef HF_DRIVERS_ETCD_STORE_H
@@ -16,6 +16,7 @@
 #include <holdfast/driver.h>
 
 #include "grpc.h"
+#include "net/line.h"
 #include "rpc.h"
 
 enum { ETCD_PREFIX_MAX = 200, ETCD_ID = 32, ETCD_LEASE_HEX = 16 };
@@ -156,7 +157,7 @@ typedef struct etcd_own {
     grpc_call call;
     etcd_work *work;
     bool under_way; /* sent once, by the thread that started it */
-    bool counted;   /* one of the store's flights (line.c) */
+    bool counted;   /* it stood in the store's line */
     hf_op *next;    /* in the line */
 } etcd_own;
 _Static_assert(sizeof(etcd_own) <= sizeof(((hf_op *)0)->own),
@@ -195,14 +196,6 @@ void etcd_is_gone(hf_place *place, int reason);
  * revision of the answer that says so. */
 void etcd_waits(hf_store *store, hf_place *place, int64_t created,
                 const etcd_ahead *ahead, int64_t seen);
-
-/* ---- line.c: operations that nobody drives ------------------------------- */
-
-/* Begin op, now or when its turn has come; `run` begins it. */
-void etcd_line_start(hf_store *store, hf_op *op);
-/* One has ended: the next ones begin. */
-void etcd_line_ended(hf_store *store);
-void etcd_run(hf_store *store, hf_op *op); /* etcd.c */
 
 /* ---- One file each ------------------------------------------------------ */
 
@@ -275,9 +268,7 @@ struct hf_store {
     char who[ETCD_WHO_MAX];
     etcd_work *spare;
     size_t spare_count;
-    hf_op *line, *line_last; /* who waits to begin */
-    unsigned flights;        /* that have begun */
-    bool moving;             /* somebody moves the line on */
+    hf__line line; /* of what nobody drives */
     pthread_mutex_t park_mu;
     etcd_parked *parked;
     atomic_uint bells[ETCD_BELLS];

@@ -17,6 +17,8 @@
 
 #include "store.h"
 
+enum { SPARE_JOBS = 32 };
+
 static zk_job *job_of(zk_call *call)
 {
     return (zk_job *)(void *)call;
@@ -30,8 +32,10 @@ static zk_job *take_job(hf_store *store)
 
     zk_store_lock(store);
     job = store->spare_jobs;
-    if (job)
+    if (job) {
         store->spare_jobs = job->next;
+        store->spare_job_count--;
+    }
     zk_store_unlock(store);
     return job ? job : hfd_alloc(sizeof *job);
 }
@@ -54,12 +58,19 @@ static void clean_job(zk_job *job)
 static void give_back(zk_job *job)
 {
     hf_store *store = job->store;
+    bool keep;
 
     clean_job(job);
     zk_store_lock(store);
-    job->next = store->spare_jobs;
-    store->spare_jobs = job;
+    keep = store->spare_job_count < SPARE_JOBS;
+    if (keep) {
+        job->next = store->spare_jobs;
+        store->spare_jobs = job;
+        store->spare_job_count++;
+    }
     zk_store_unlock(store);
+    if (!keep)
+        zk_job_free(job);
 }
 
 void zk_job_free(zk_job *job)
@@ -73,10 +84,20 @@ void zk_job_free(zk_job *job)
 
 /* ---- Ending ------------------------------------------------------------- */
 
+/* Before it is told: then the store may be gone. */
+static void finish_op(hf_op *op, hf_outcome outcome, int code)
+{
+    hf__line *line = (hf__line *)op->own[ZK_OWN_LINE];
+
+    if (line)
+        hf__line_ended(line);
+    hfd_finish(op, outcome, code);
+}
+
 void zk_op_ok(hf_op *op)
 {
     op->sent = hfd_now();
-    hfd_finish(op, HF_APPLIED, 0);
+    finish_op(op, HF_APPLIED, 0);
 }
 
 void zk_op_refuse(hf_op *op, hf_outcome outcome, int code, const char *text)
@@ -84,7 +105,7 @@ void zk_op_refuse(hf_op *op, hf_outcome outcome, int code, const char *text)
     if (op->sent == 0)
         op->sent = hfd_now();
     hfd_error(&op->error, code, "zookeeper", 0, "%s", text);
-    hfd_finish(op, outcome, code);
+    finish_op(op, outcome, code);
 }
 
 void zk_op_note(zk_job *job, int code, const char *text)
@@ -125,7 +146,7 @@ void zk_job_finish(zk_job *job, hf_outcome outcome, int code)
     if (!driven)
         give_back(job);
     if (op)
-        hfd_finish(op, outcome, code);
+        finish_op(op, outcome, code);
 }
 
 void zk_job_ok(zk_job *job)
@@ -240,7 +261,7 @@ zk_job *zk_job_new(hf_store *store, hf_op *op)
     if (op) {
         job->call.deadline = op->deadline;
         job->call.driven = op->driven;
-        op->own[0] = (uintptr_t)job;
+        op->own[ZK_OWN_JOB] = (uintptr_t)job;
     }
     return job;
 }
@@ -273,7 +294,7 @@ void zk_job_send(zk_job *job, unsigned count)
 
 void zk_store_drive(hf_store *store, hf_op *op)
 {
-    zk_job *job = (zk_job *)op->own[0];
+    zk_job *job = (zk_job *)op->own[ZK_OWN_JOB];
 
     if (!job)
         return; /* answered without a round trip */

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "name.h"
+#include "net/line.h"
 #include "path.h"
 #include "wire.h"
 
@@ -67,6 +68,10 @@ typedef struct zk_entry {
 } zk_entry;
 
 enum { ZK_BUCKETS = 1024 };
+
+/* What an operation's own words are: the job that carries it, the line that it
+ * stood in, if it did, and who stands behind it there. */
+enum { ZK_OWN_JOB, ZK_OWN_LINE, ZK_OWN_NEXT };
 
 /* ---- Jobs (job.c) -------------------------------------------------------- */
 
@@ -163,6 +168,8 @@ struct hf_store {
     zk_entry *spare_entries;
     unsigned spare_count;
     zk_job *spare_jobs;
+    unsigned spare_job_count;
+    hf__line line; /* of what nobody drives */
     bool patrolling;
 
     pthread_mutex_t park_mu;

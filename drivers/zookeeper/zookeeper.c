@@ -16,6 +16,7 @@
 #include "store.h"
 
 enum { PORT = 2181, HOSTS_MAX = 16, TICK_MS = 2000, TICK_MS_MAX = 60000 };
+enum { FLIGHTS_MAX = 128 }; /* of what nobody drives */
 static const hf_nsec dial_time = HF_MS(3000);
 
 static const char *const option_names[] = {
@@ -24,10 +25,8 @@ static const char *const option_names[] = {
 
 /* ---- Operations --------------------------------------------------------- */
 
-static void zk_start(hf_store *store, hf_op *op)
+static void run(hf_store *store, hf_op *op)
 {
-    op->own[0] = 0;
-    op->sent = 0; /* it may be started a second time */
     switch (op->kind) {
     case HF_OP_ATTACH:
         zk_attach(store, op);
@@ -63,6 +62,30 @@ static void zk_start(hf_store *store, hf_op *op)
         zk_op_refuse(op, HF_APPLIED, HF_ENOTSUP,
                      "this store has no fixed leases");
     }
+}
+
+static void begin(void *ctx, hf_op *op)
+{
+    hf_store *store = ctx;
+
+    op->own[ZK_OWN_LINE] = (uintptr_t)&store->line;
+    run(store, op);
+}
+
+static hf_op **behind(hf_op *op)
+{
+    return (hf_op **)(void *)&op->own[ZK_OWN_NEXT];
+}
+
+static void zk_start(hf_store *store, hf_op *op)
+{
+    op->own[ZK_OWN_JOB] = op->own[ZK_OWN_LINE] = 0;
+    op->sent = 0; /* it may be started a second time */
+    if (!op->driven && (op->kind == HF_OP_JOIN || op->kind == HF_OP_LEAVE ||
+                        op->kind == HF_OP_PUBLISH))
+        hf__line_start(&store->line, op);
+    else
+        run(store, op);
 }
 
 static int zk_fd(hf_store *store)
@@ -260,6 +283,7 @@ static void free_store(hf_store *store)
     hf__tls_free(store->tls);
     pthread_mutex_destroy(&store->park_mu);
     pthread_mutex_destroy(&store->mu);
+    hf__line_close(&store->line);
     hfd_free(store);
 }
 
@@ -281,6 +305,12 @@ static int zk_open(hf_store **ret, const hf_url *url, const hf_host *host,
         return hfd_error(err, HF_ENOMEM, "zookeeper", 0, "out of memory");
     store->host = *host;
     pthread_mutex_init(&store->mu, NULL);
+    store->line = (hf__line){.driver = "zookeeper",
+                             .ctx = store,
+                             .most = FLIGHTS_MAX,
+                             .begin = begin,
+                             .behind = behind};
+    hf__line_open(&store->line);
     pthread_mutex_init(&store->park_mu, NULL);
     store->pid = getpid();
     if (gethostname(store->host_name, sizeof store->host_name - 1) != 0)
