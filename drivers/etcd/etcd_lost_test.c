@@ -43,6 +43,15 @@ static void sleep_for_it(void)
     sweep(scene_sleep, HF_EXCLUSIVE, 2);
 }
 
+static void cut_while_it_sleeps(void)
+{
+    lost_world *w = lost_begin(ON_ETCD, "/lost/");
+
+    give(take(w, w->s));
+    sleep_over_a_cut(w);
+    lost_end(w);
+}
+
 static void cancel(void)
 {
     sweep(scene_cancel, HF_EXCLUSIVE, 2);
@@ -67,8 +76,9 @@ static const test_case cases[] = {
     TEST_LIMIT(lock, 250),        TEST_LIMIT(lock_shared, 250),
     TEST_LIMIT(try, 250),         TEST_LIMIT(try_busy, 250),
     TEST_LIMIT(wait_for_it, 250), TEST_LIMIT(sleep_for_it, 250),
-    TEST_LIMIT(cancel, 250),      TEST_LIMIT(renew, 250),
-    TEST_LIMIT(publish, 250),     TEST_LIMIT(break_it, 250),
+    TEST_LIMIT(cancel, 250),      TEST_LIMIT(cut_while_it_sleeps, 250),
+    TEST_LIMIT(renew, 250),       TEST_LIMIT(publish, 250),
+    TEST_LIMIT(break_it, 250),
 };
 
 int main(int argc, char **argv)

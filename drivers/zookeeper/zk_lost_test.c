@@ -46,6 +46,15 @@ static void sleep_for_it(void)
     sweep(scene_sleep, HF_EXCLUSIVE, 2);
 }
 
+static void cut_while_it_sleeps(void)
+{
+    lost_world *w = lost_begin(ON_ZOOKEEPER, "/lost?tick_ms=100");
+
+    give(take(w, w->s));
+    sleep_over_a_cut(w);
+    lost_end(w);
+}
+
 static void cancel(void)
 {
     sweep(scene_cancel, HF_EXCLUSIVE, 2);
@@ -64,6 +73,31 @@ static void publish(void)
 static void break_it(void)
 {
     sweep(scene_break, HF_EXCLUSIVE, 2);
+}
+
+/* Whom it waits for goes between the list that showed it and the watch on it:
+ * the same operation looks again, and nobody needs the clock. */
+static void leaves_before_it_is_watched(void)
+{
+    lost_world *w = lost_begin(ON_ZOOKEEPER, "/lost?tick_ms=100");
+    hf_hold *held;
+    hf_stats before, after;
+    pthread_t thread;
+    sleeper sleeps = {.w = w};
+
+    give(take(w, w->s));
+    held = take(w, w->rival);
+    EXPECT_CODE(hf_session_stats(w->s, &before), 0);
+    strike_set(&w->x, 3, STRIKE_HOLD, 1); /* create, list, watch */
+    EXPECT(pthread_create(&thread, NULL, run_sleeper, &sleeps) == 0);
+    AWAIT(strike_holds(&w->x));
+    give(held);
+    AWAIT(count_entries(w) == 1);
+    strike_no_more(&w->x);
+    pthread_join(thread, NULL);
+    EXPECT_CODE(hf_session_stats(w->s, &after), 0);
+    EXPECT_EQ(after.rechecks, before.rechecks);
+    lost_end(w);
 }
 
 /* The follower stands still right after it has answered a renewal, before it
@@ -142,7 +176,9 @@ static const test_case cases[] = {
     TEST_LIMIT(wait_for_it, 250),
     TEST_LIMIT(sleep_for_it, 250),
     TEST_LIMIT(cancel, 250),
+    TEST_LIMIT(cut_while_it_sleeps, 250),
     TEST_LIMIT(renew, 250),
+    TEST_LIMIT(leaves_before_it_is_watched, 250),
     TEST_LIMIT(follower_stops_after_a_beat, 250),
     TEST_LIMIT(break_of_an_owner_that_is_cut_off, 250),
     TEST_LIMIT(publish, 250),

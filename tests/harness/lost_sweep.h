@@ -186,6 +186,28 @@ static inline void scene_sleep(lost_world *w)
     pthread_join(sleeps.thread, NULL);
 }
 
+/* The connection breaks while it sleeps, and stands again before the lock is
+ * given back: it hears of that without waiting for the clock. */
+static inline void sleep_over_a_cut(lost_world *w)
+{
+    hf_hold *held = take(w, w->rival);
+    sleeper sleeps = {.w = w};
+    hf_stats before, after;
+    long long given;
+
+    EXPECT(pthread_create(&sleeps.thread, NULL, run_sleeper, &sleeps) == 0);
+    AWAIT(count_entries(w) == 2);
+    AWAIT(hf_session_stats(w->s, &before) == 0 && before.waiters == 1);
+    strike_cut_all(&w->x);
+    /* It has a connection again, and has looked. */
+    AWAIT(hf_session_stats(w->s, &after) == 0 &&
+          after.rechecks > before.rechecks && strike_answers(&w->x) >= 2);
+    given = test_now_ms();
+    give(held);
+    pthread_join(sleeps.thread, NULL);
+    EXPECT(test_now_ms() < given + 30000);
+}
+
 static inline void scene_cancel(lost_world *w)
 {
     hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = PATIENCE_MS};

@@ -5,7 +5,8 @@
  * opens a stream).  The n-th is struck: the connection is cut before it reaches
  * the server, or when its answer comes back, which is thrown away; after that,
  * if so asked, the next ones in the same way.  The server finishes what it was
- * given.  What the frames mean is none of its business. */
+ * given.  Or the n-th is held back until it is let go, with all behind it on
+ * its connection.  What the frames mean is none of its business. */
 #ifndef HF_TEST_STRIKE_H
 #define HF_TEST_STRIKE_H
 
@@ -21,7 +22,11 @@
 #include "harness/expect.h"
 
 typedef enum strike_tongue { STRIKE_ZOOKEEPER, STRIKE_ETCD } strike_tongue;
-typedef enum strike_when { STRIKE_BEFORE, STRIKE_ANSWER } strike_when;
+typedef enum strike_when {
+    STRIKE_BEFORE,
+    STRIKE_ANSWER,
+    STRIKE_HOLD
+} strike_when;
 enum { STRIKE_PAIRS = 16, STRIKE_ROOM = 1 << 18 };
 
 typedef struct strike_side {
@@ -36,6 +41,7 @@ typedef struct strike_pair {
     strike_side side[2]; /* client, server */
     long newest;         /* request */
     long awaited;        /* whose answer is lost; 0: nobody's */
+    bool held;           /* what the client sends stays here */
 } strike_pair;
 
 typedef struct striker {
@@ -48,6 +54,9 @@ typedef struct striker {
     int nth, times;        /* 0: nothing is struck */
     strike_when when;
     int struck;
+    bool holding; /* until it is let go */
+    bool cutting; /* all connections, once */
+    int answers;  /* that were carried since the last such cut */
 } striker;
 
 /* ---- Frames ------------------------------------------------------------- */
@@ -136,7 +145,10 @@ static inline bool strike_hits(striker *x, strike_pair *pair,
         x->struck++;
         x->nth = --x->times > 0 ? 1 : 0;
         cut = x->when == STRIKE_BEFORE;
-        pair->awaited = frame->id;
+        if (x->when == STRIKE_HOLD)
+            pair->held = x->holding = true;
+        else
+            pair->awaited = frame->id;
     }
     pthread_mutex_unlock(&x->mutex);
     return cut;
@@ -155,6 +167,43 @@ static inline bool strike_write(int fd, const unsigned char *bytes, size_t len)
     return true;
 }
 
+static inline void strike_count(striker *x)
+{
+    pthread_mutex_lock(&x->mutex);
+    x->answers++;
+    pthread_mutex_unlock(&x->mutex);
+}
+
+/* Whatever is whole goes to the other side; false: the connection has ended. */
+static inline bool strike_forward(striker *x, strike_pair *pair, int from)
+{
+    strike_side *side = &pair->side[from];
+
+    for (;;) {
+        strike_frame frame = x->tongue == STRIKE_ETCD
+                                 ? strike_etcd(side, from)
+                                 : strike_zookeeper(side, from);
+        bool cut;
+
+        if (frame.size == 0)
+            return true;
+        cut = from == 1 ? frame.id > 0 && frame.id == pair->awaited
+                        : strike_hits(x, pair, &frame);
+        if (from == 0 && pair->held)
+            return true;
+        if (cut ||
+            !strike_write(pair->side[1 - from].fd, side->bytes, frame.size)) {
+            strike_end(pair);
+            return false;
+        }
+        if (from == 1 && frame.id > 0)
+            strike_count(x);
+        side->greeted = true;
+        side->len -= frame.size;
+        memmove(side->bytes, side->bytes + frame.size, side->len);
+    }
+}
+
 static inline void strike_carry(striker *x, strike_pair *pair, int from)
 {
     strike_side *side = &pair->side[from];
@@ -166,27 +215,32 @@ static inline void strike_carry(striker *x, strike_pair *pair, int from)
         return;
     }
     side->len += (size_t)n;
-    for (;;) {
-        strike_frame frame = x->tongue == STRIKE_ETCD
-                                 ? strike_etcd(side, from)
-                                 : strike_zookeeper(side, from);
+    if (!(from == 0 && pair->held) && strike_forward(x, pair, from))
+        EXPECT(side->len < STRIKE_ROOM);
+}
 
-        if (frame.size == 0)
-            break;
-        if (from == 1 ? frame.id > 0 && frame.id == pair->awaited
-                      : strike_hits(x, pair, &frame)) {
+/* What was held back goes on when it is let go; what is to be cut ends. */
+static inline void strike_go_on(striker *x)
+{
+    bool holding, cutting;
+
+    pthread_mutex_lock(&x->mutex);
+    holding = x->holding;
+    cutting = x->cutting;
+    x->cutting = false;
+    if (cutting)
+        x->answers = 0;
+    pthread_mutex_unlock(&x->mutex);
+    for (int i = 0; i < STRIKE_PAIRS; i++) {
+        strike_pair *pair = &x->pairs[i];
+
+        if (pair->open && cutting) {
             strike_end(pair);
-            return;
+        } else if (pair->open && pair->held && !holding) {
+            pair->held = false;
+            strike_forward(x, pair, 0);
         }
-        if (!strike_write(pair->side[1 - from].fd, side->bytes, frame.size)) {
-            strike_end(pair);
-            return;
-        }
-        side->greeted = true;
-        side->len -= frame.size;
-        memmove(side->bytes, side->bytes + frame.size, side->len);
     }
-    EXPECT(side->len < STRIKE_ROOM);
 }
 
 static inline int strike_dial(int port)
@@ -233,6 +287,7 @@ static inline void *strike_run(void *arg)
         fds[2 * STRIKE_PAIRS] =
             (struct pollfd){.fd = x->listener, .events = POLLIN};
         poll(fds, 2 * STRIKE_PAIRS + 1, 10);
+        strike_go_on(x);
         for (int i = 0; i < 2 * STRIKE_PAIRS; i++) {
             strike_pair *pair = &x->pairs[i / 2];
 
@@ -292,11 +347,43 @@ static inline int strike_set(striker *x, int nth, strike_when when, int times)
     return struck;
 }
 
-/* No more of them. */
+/* All connections end now. */
+static inline void strike_cut_all(striker *x)
+{
+    pthread_mutex_lock(&x->mutex);
+    x->cutting = true;
+    x->answers = 0;
+    pthread_mutex_unlock(&x->mutex);
+}
+
+/* How many answers came through since then? */
+static inline int strike_answers(striker *x)
+{
+    int answers;
+
+    pthread_mutex_lock(&x->mutex);
+    answers = x->cutting ? 0 : x->answers;
+    pthread_mutex_unlock(&x->mutex);
+    return answers;
+}
+
+/* Is the one that was to be held back here? */
+static inline bool strike_holds(striker *x)
+{
+    bool holds;
+
+    pthread_mutex_lock(&x->mutex);
+    holds = x->holding;
+    pthread_mutex_unlock(&x->mutex);
+    return holds;
+}
+
+/* No more of them; what is held back is let go. */
 static inline void strike_no_more(striker *x)
 {
     pthread_mutex_lock(&x->mutex);
     x->nth = x->times = 0;
+    x->holding = false;
     pthread_mutex_unlock(&x->mutex);
 }
 
