@@ -287,7 +287,8 @@ void zk_job_send(zk_job *job, unsigned count)
 {
     if (job->op && job->op->sent == 0 && job->call.sent)
         job->op->sent = job->call.sent; /* of several the first counts */
-    job->under_way = true;
+    if (!job->under_way) /* the thread that drives it may be reading it */
+        job->under_way = true;
     job->call.count = count;
     zk_wire_start(job->store->wire, &job->call);
 }

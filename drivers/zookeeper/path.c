@@ -133,7 +133,7 @@ size_t zk_path_write(char *out, const char *root, size_t root_len,
 
     memcpy(out, above, above_len);
     if (absolute)
-        at = put_key(at, key + 1, len - 1, ZK_PATH_HOME + 1);
+        at = put_key(at, key + 1, len - 1, &ZK_PATH_HOME[1]);
     else
         at = put_key(at, key, len, NULL);
     *at = '\0';

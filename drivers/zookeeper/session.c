@@ -76,18 +76,25 @@ static void refuse_short(zk_job *job)
 }
 
 /* The core may believe in it until then, and no doubt needs to be told after
- * it: it has counted it as lost by itself. */
+ * it: it has counted it as lost by itself, and the wire gives it up. */
 static void note_lease(zk_job *job)
 {
     hf_store *store = job->store;
     hf_op *op = job->op;
+    int64_t session;
+    hf_nsec end;
 
     op->sent = job->call.sent;
     zk_store_lock(store);
     op->remaining = remaining_of(store, store->timeout, op->ttl,
                                  op->sent - job->call.touched);
-    store->lease_end = op->sent + op->remaining;
+    end = op->sent + op->remaining;
+    if (op->kind == HF_OP_ATTACH || end > store->lease_end)
+        store->lease_end = end;
+    end = store->lease_end;
+    session = store->session;
     zk_store_unlock(store);
+    zk_wire_keep(store->wire, session, end);
 }
 
 /* ---- Attach ------------------------------------------------------------- */

@@ -102,6 +102,11 @@ void zk_wire_drive(zk_wire *wire, zk_call *call);
 int zk_wire_fd(zk_wire *wire);
 void zk_wire_dispatch(zk_wire *wire);
 
+/* Give this session up at that instant unless a later one is told before: its
+ * user does not believe in it any more then, and pings that go on would keep
+ * others waiting for what nobody holds.  Told as `over`. */
+void zk_wire_keep(zk_wire *wire, int64_t session, hf_nsec until);
+
 /* The session that stands (0: none) with its negotiated timeout, the member
  * that it is connected to, and what the last handshakes found. */
 typedef struct zk_standing {

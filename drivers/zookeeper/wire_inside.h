@@ -87,8 +87,9 @@ struct zk_wire {
     hf_nsec dial_time, tick;
 
     /* the session */
-    int64_t session; /* 0: none stands */
-    bool casual;     /* begun by the wire itself; nothing is told of it */
+    int64_t session;    /* 0: none stands */
+    bool casual;        /* begun by the wire itself; nothing is told of it */
+    hf_nsec keep_until; /* HF_NEVER: as long as it stands */
     int32_t timeout_ms;
     char password[16];
     int64_t zxid;    /* the last one seen in this session */

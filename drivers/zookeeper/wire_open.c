@@ -110,7 +110,7 @@ int zk_wire_open(zk_wire **ret, const zk_settings *settings,
     pthread_mutex_init(&wire->mu, NULL);
     pthread_mutex_init(&wire->park_mu, NULL);
     wire->listener = *listener;
-    wire->timer_due = HF_NEVER;
+    wire->timer_due = wire->keep_until = HF_NEVER;
     wire->epoll_fd = wire->timer_fd = -1;
     if (copy_settings(wire, settings) != 0)
         code = hfd_error(err, HF_ENOMEM, "zookeeper", ENOMEM,

@@ -29,6 +29,7 @@ static void forget_session(zk_wire *wire)
 {
     wire->session = 0;
     wire->casual = false;
+    wire->keep_until = HF_NEVER;
     wire->zxid = 0;
     explicit_bzero(wire->password, sizeof wire->password);
     atomic_fetch_add(&wire->gen, 1);
@@ -43,6 +44,16 @@ static void cut_conn(zk_conn *conn)
               conn->where);
     hf__pipe_cut(conn->pipe, &why);
     zk_conn_drop(conn);
+}
+
+void zk_wire_keep(zk_wire *wire, int64_t session, hf_nsec until)
+{
+    zk_lock(wire);
+    if (wire->session == session && !wire->casual) {
+        wire->keep_until = until;
+        zk_wire_remind(wire, until);
+    }
+    zk_unlock(wire);
 }
 
 void zk_session_end(zk_wire *wire, int64_t session, const char *text)

@@ -7,6 +7,9 @@
  * timer for all, set for the earliest; it may fire early, never late.  Runs on
  * the thread of the epoll's owner and never waits.
  *
+ * A session whose user has not renewed its lease is given up (zk_wire_keep):
+ * else the pings would keep it, and its nodes, alive for ever.
+ *
  * A ping keeps the session alive as far as the member knows; it proves nothing
  * about the leader, so no lease is counted from it.  Paused here for long: the
  * first thing that happens is a ping, and only when that is not answered the
@@ -114,12 +117,17 @@ static void look(zk_wire *wire)
 {
     hf_nsec now = hfd_now(), since = 0;
     bool ping = false, nudge = false;
+    int64_t stale = 0;
     zk_calls late;
     zk_conn *conn;
     zk_call *call;
 
     zk_lock(wire);
     wire->timer_due = HF_NEVER;
+    if (wire->session != 0 && now >= wire->keep_until)
+        stale = wire->session;
+    else
+        zk_wire_remind(wire, wire->keep_until);
     late = take_late_line(wire, now);
     conn = zk_conn_usable(wire->conn) ? wire->conn : NULL;
     if (conn) {
@@ -141,6 +149,8 @@ static void look(zk_wire *wire)
         zk_conn_drop(conn);
     while ((call = zk_calls_take(&late)))
         zk_call_refuse_late(wire, call);
+    if (stale)
+        zk_session_end(wire, stale, "its lease was not renewed in time");
 }
 
 /* The tag is the address of a connection that may be gone by now: it counts
