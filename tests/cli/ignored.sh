@@ -8,7 +8,7 @@ wait "$pid"
 same "status" $? 6
 exits 5 env --ignore-signal=CHLD "$hf" run k -- sh -c 'exit 5'
 held other
-start env --ignore-signal=HUP "$hf" run -w 2 other -- true
+start env --ignore-signal=HUP "$hf" run -w 8 other -- true
 pid=$!
 until_true 20 has_count other waits 1 || fail "no waiter is seen"
 kill -HUP "$pid"
