@@ -195,8 +195,9 @@ static void await_many_waiting(hf_session *s)
     }
 }
 
-/* At most 1 KiB (ZooKeeper, etcd: 2) for each hold and each waiter, each on a key of its own, and
- * one renewal for all.  (mem: keeps the store itself in the process.) */
+/* At most 1 KiB (ZooKeeper, etcd: 2) for each hold and each waiter, each on a
+ * key of its own, and one renewal for all.  (mem: keeps the store itself in the
+ * process.) */
 static void cost_of_each(void)
 {
     hf_set_alloc(count_realloc, NULL);
