@@ -29,6 +29,13 @@ static void wrong_urls(void)
         EXPECT_CODE(try_port(urls[i], NULL, &port, &err), HF_EURL);
 }
 
+static bool says_refused(const char *url)
+{
+    hf_error err = {0};
+
+    return refusal(url, &err) == HF_EUNAVAIL && strstr(err.text, "refused");
+}
+
 static void nobody_there(void)
 {
     sql_server *s = sql_server_start(ON_POSTGRES, NULL);
@@ -38,6 +45,8 @@ static void nobody_there(void)
     expect_refusal("postgres://u:s3cret@no-such-host.invalid/db", HF_EUNAVAIL,
                    "resolved");
     sql_server_kill(s);
+    /* Its children have the socket until they notice. */
+    AWAIT(says_refused(url));
     expect_refusal(url, HF_EUNAVAIL, "refused");
     sql_server_stop(s);
 }
