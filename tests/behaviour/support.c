@@ -109,7 +109,7 @@ int64_t brief_lease_ms(void)
 
 int64_t mortal_lease_ms(void)
 {
-    return store_sees_deaths() ? 1800000 : 1500;
+    return store_sees_deaths() ? 1800000 : store_is_quorum() ? 2500 : 1500;
 }
 
 static atomic_uint_fast32_t last_caps;
