@@ -107,7 +107,11 @@ class Queues:
     def work_off(self, job, then):
         try:
             good = run_job(job, self.tally, self.args.quick, self.args.verbose)
-            then(job, good)
+            if good is None:
+                with self.changed:
+                    self.serial.append(job)
+            else:
+                then(job, good)
         except Exception as problem:  # a list that cannot be read
             self.tally.failed += 1
             say("FAIL %s: %s" % (job.name, problem))
@@ -243,6 +247,8 @@ def report(tally, seconds):
     say("dearest: " + ", ".join("%s %.0f s" % (j[2], j[1]) for j in dear))
     say("took %d min %d s, " % divmod(int(seconds), 60)
         + "and %d min %d s of the processors" % divmod(int(busy), 60))
+    if tally.again:
+        say("had a second run, alone: " + " ".join(tally.again))
     if tally.failures:
         say("failed: " + " ".join(tally.failures))
     say("%d passed, %d failed, %d skipped"

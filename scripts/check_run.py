@@ -10,6 +10,11 @@ so that a test that must keep a lease of a second gets them when it wakes up.
 Where the kernel shares the processors among sessions first (autogroup), being
 nice inside one's own session helps nobody: the session is made nice, too.
 HF_NICE says how nice, for a machine that has other work besides: 0 is not.
+
+A test with leases of a second that fails while six others run may only have
+been too slow.  So it has a second run, alone, when all others are done, and
+both outcomes are shown.  Not where an invariant fell or a sanitizer spoke, and
+not where time plays no part: what fails there has failed.
 """
 
 import os
@@ -30,6 +35,9 @@ LIMIT = 600  # seconds for a test that names none
 NICE = int(os.environ.get("HF_NICE", "10"))
 TALLY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
 EXCUSED = re.compile(r"^skip [^:]*: (needs|this store) ")
+FALLEN = re.compile(r"Sanitizer|runtime error|overlap|two holders|not alone|"
+                    r"was refused, and holds|violat|convict")
+TIMELESS = {"unit", "sim", "fuzz", "abi", "sweep", "examples"}
 RUNNING = set()  # sessions of the jobs under way
 SANITIZE = {"asan": "address", "tsan": "thread"}
 MEMORY = "/dev/shm"
@@ -71,6 +79,7 @@ class Job:
             self.limit *= 3
         self.heavy = "heavy" in self.flags
         self.processor = 0.0  # seconds
+        self.again = False  # this is its second run
 
 
 class Tally:
@@ -81,6 +90,7 @@ class Tally:
         self.passed = self.failed = self.skipped = 0
         self.jobs = []  # (seconds, seconds of a processor, name)
         self.failures = []
+        self.again = []
 
     def add(self, job, counts, seconds):
         with self.lock:
@@ -240,7 +250,15 @@ def judge(output, ending):
     return counts, trouble
 
 
+def has_second_run(job, output):
+    if job.heavy or job.again or not job.build or job.group in TIMELESS:
+        return False
+    return not any(FALLEN.search(line) for line in output.split("\n")
+                   if not line.startswith(("ok ", "skip ")))
+
+
 def run_job(job, tally, quick, verbose):
+    """Was it good?  None: it is to run once more, alone."""
     path = os.path.join(LOGS, job.name.replace("/", "_") + ".log")
     folder = tempfile.mkdtemp(prefix="hf-check-", dir=SCRATCH)
     os.chmod(folder, 0o711)  # databases run under accounts of their own
@@ -254,6 +272,12 @@ def run_job(job, tally, quick, verbose):
         output = f.read()
     counts, trouble = judge(output, ending)
     seconds = time.monotonic() - begin
+    if counts[1] and has_second_run(job, output):
+        job.again = True
+        tally.again.append(job.name)
+        say("slow %s: failed beside others, and runs once more, alone\n%s"
+            % (job.name, output.rstrip("\n")))
+        return None
     tally.add(job, counts, seconds)
     head = "%-4s %-36s %5d passed, %d failed, %d skipped  %6.1f s, %.1f busy" % (
         "FAIL" if counts[1] else "ok", job.name, *counts, seconds,
