@@ -73,6 +73,7 @@ static void who_made_it(void)
 
 static void what_is_no_entry(void)
 {
+    static const char latch[] = "_c_" UUID4 "-latch-0000000001";
     static const char *const texts[] = {
         "",
         "b",
@@ -86,7 +87,7 @@ static void what_is_no_entry(void)
         "lock_0000000001",
         "lock-9999999999",
         "lock--9999999999",
-        "_c_" UUID4 "-latch-0000000001",
+        latch,
         HEX4,
         "locks",
         "leases",
