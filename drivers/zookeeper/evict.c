@@ -60,18 +60,32 @@ static void drop_holder(zk_job *job)
 
 /* ---- Who holds ---------------------------------------------------------- */
 
-static void add_holder(zk_job *job, const char *name, size_t name_len)
+static void add_holder(zk_job *job, const zk_text *dir, const char *name,
+                       size_t name_len)
 {
     holders *h = job->more;
-    size_t len = job->path.len + 1 + name_len;
+    size_t len = dir->len + 1 + name_len;
 
     hf__buf_add(&h->paths, &len, sizeof len);
-    hf__buf_add(&h->paths, job->path.data, job->path.len);
+    hf__buf_add(&h->paths, dir->data, dir->len);
     hf__buf_add(&h->paths, "/", 1);
     hf__buf_add(&h->paths, name, name_len);
 }
 
-static void holders_take(zk_job *job, unsigned i, const zk_reply *reply)
+/* Who has a lease holds a permit. */
+static void take_leases(zk_job *job, const zk_reply *reply)
+{
+    const char *text;
+    size_t at = 0, len;
+    zk_name name;
+
+    while (zk_next_name(reply, &at, &text, &len)) {
+        if (zk_name_parse(&name, text, len) && name.kind == ZK_KIND_LEASE)
+            add_holder(job, &job->survey.path, text, len);
+    }
+}
+
+static void take_queue(zk_job *job, const zk_reply *reply)
 {
     bool any = false, alone = false;
     int32_t first = 0, first_alone = 0;
@@ -79,10 +93,6 @@ static void holders_take(zk_job *job, unsigned i, const zk_reply *reply)
     size_t at = 0, len;
     zk_name name;
 
-    (void)i;
-    job->error = reply->error;
-    if (reply->error)
-        return;
     for (; zk_next_name(reply, &at, &text, &len);) {
         if (!zk_name_parse(&name, text, len) || name.kind == ZK_KIND_LEASE)
             continue;
@@ -101,8 +111,21 @@ static void holders_take(zk_job *job, unsigned i, const zk_reply *reply)
         if (zk_kind_is_shared(name.kind)
                 ? !alone || zk_seq_order(name.seq, first_alone) < 0
                 : name.seq == first)
-            add_holder(job, text, len);
+            add_holder(job, &job->path, text, len);
     }
+}
+
+/* A sync, the queue, the leases. */
+static void holders_take(zk_job *job, unsigned i, const zk_reply *reply)
+{
+    if (reply->error && reply->error != ZK_NO_NODE)
+        job->error = reply->error;
+    if (job->error || reply->error)
+        return;
+    if (i == 1)
+        take_queue(job, reply);
+    else if (i == 2)
+        take_leases(job, reply);
 }
 
 static void holders_done(zk_job *job)
@@ -111,19 +134,25 @@ static void holders_done(zk_job *job)
 
     if (h->paths.failed)
         zk_job_no_memory(job);
-    else if (job->error && job->error != ZK_NO_NODE)
+    else if (job->error)
         zk_job_refused(job, job->error, job->path.data);
     else
         evict_next(job);
 }
 
+/* By a member that has caught up: a holder that it does not know of yet would
+ * go on holding, and the operator would be told that nobody does. */
 static void evict_list(zk_job *job)
 {
     job->take = holders_take;
     job->done = holders_done;
     hf__buf_done(&((holders *)job->more)->paths);
-    zk_job_ask(job, 0, ZK_GET_CHILDREN, job->path.data, job->path.len);
-    zk_job_send(job, 1);
+    job->error = 0;
+    zk_job_ask(job, 0, ZK_SYNC, "/", 1);
+    zk_job_ask(job, 1, ZK_GET_CHILDREN, job->path.data, job->path.len);
+    zk_job_ask(job, 2, ZK_GET_CHILDREN, job->survey.path.data,
+               job->survey.path.len);
+    zk_job_send(job, 3);
 }
 
 /* ---- One of them -------------------------------------------------------- */
@@ -184,6 +213,7 @@ static void read_take(zk_job *job, unsigned i, const zk_reply *reply)
     static const char revoke[] = "__REVOKE__";
     holders *h = job->more;
     bool good = true;
+    int64_t token;
     zk_data data;
 
     (void)i;
@@ -192,8 +222,8 @@ static void read_take(zk_job *job, unsigned i, const zk_reply *reply)
         return;
     zk_data_read(&data, reply->data, reply->data_len);
     h->version = reply->stat.version;
-    h->skip =
-        job->op->token != 0 && job->op->token != (uint64_t)reply->stat.czxid;
+    token = data.ours && data.number ? data.number : reply->stat.czxid;
+    h->skip = job->op->token != 0 && job->op->token != (uint64_t)token;
     if (!data.ours) {
         good = zk_text_reserve(&job->data, sizeof revoke);
         if (good)
@@ -232,8 +262,10 @@ static void evict_next(zk_job *job)
 
 void zk_evict(hf_store *store, hf_op *op)
 {
+    static const char leases[] = "/leases";
     zk_job *job;
     holders *h;
+    size_t room;
 
     if (op->text_len == 0 || op->text_len > HF_KEY_MAX) {
         zk_op_refuse(op, HF_NOT_APPLIED, HF_EINVAL,
@@ -244,14 +276,18 @@ void zk_evict(hf_store *store, hf_op *op)
     if (!job)
         return;
     h = hfd_alloc(sizeof *h);
-    if (!h || !zk_text_reserve(&job->path,
-                               ZK_PATH_ROOM(store->root_len, op->text_len))) {
+    room = ZK_PATH_ROOM(store->root_len, op->text_len);
+    if (!h || !zk_text_reserve(&job->path, room) ||
+        !zk_text_reserve(&job->survey.path, room + sizeof leases)) {
         hfd_free(h);
         zk_job_no_memory(job);
         return;
     }
     job->path.len = zk_path_write(job->path.data, store->root, store->root_len,
                                   op->text, op->text_len);
+    memcpy(job->survey.path.data, job->path.data, job->path.len);
+    memcpy(job->survey.path.data + job->path.len, leases, sizeof leases);
+    job->survey.path.len = job->path.len + sizeof leases - 1;
     job->more = h;
     job->end = evict_end;
     job->redo = evict_list;
