@@ -22,6 +22,7 @@ typedef struct holders { /* paths, one behind another, each with its length */
     hf__buf paths;
     int32_t version;
     bool skip;
+    bool permits; /* some of them have leases */
 } holders;
 
 static void evict_next(zk_job *job);
@@ -80,8 +81,10 @@ static void take_leases(zk_job *job, const zk_reply *reply)
     zk_name name;
 
     while (zk_next_name(reply, &at, &text, &len)) {
-        if (zk_name_parse(&name, text, len) && name.kind == ZK_KIND_LEASE)
-            add_holder(job, &job->survey.path, text, len);
+        if (!zk_name_parse(&name, text, len) || name.kind != ZK_KIND_LEASE)
+            continue;
+        add_holder(job, &job->survey.path, text, len);
+        ((holders *)job->more)->permits = true;
     }
 }
 
@@ -245,13 +248,63 @@ static void read_take(zk_job *job, unsigned i, const zk_reply *reply)
         job->code = HF_ENOMEM;
 }
 
+/* ---- Whoever waits for a permit ----------------------------------------- */
+
+static void tell_done(zk_job *job)
+{
+    if (job->error && job->error != ZK_NO_NODE)
+        zk_job_refused(job, job->error, job->survey.path.data);
+    else
+        zk_job_ok(job);
+}
+
+/* It watches the children of `leases`, not each of them: a node comes and goes
+ * there, unseen but for the event; and that there are marks to be read is
+ * written on it. */
+static void tell_waiters(zk_job *job)
+{
+    static const char name[] = "/%told";
+    const zk_text *dir = &job->survey.path;
+    zk_text *path = &job->members[0].whom;
+    zk_request *parts = job->members[0].parts;
+    zk_request *request = zk_job_ask(job, 0, ZK_MULTI, "", 0);
+
+    if (!zk_text_reserve(path, dir->len + sizeof name)) {
+        zk_job_no_memory(job);
+        return;
+    }
+    memcpy(path->data, dir->data, dir->len);
+    memcpy(path->data + dir->len, name, sizeof name);
+    path->len = dir->len + sizeof name - 1;
+    parts[0] = (zk_request){.op = ZK_SET_DATA,
+                            .path = dir->data,
+                            .path_len = dir->len,
+                            .version = -1};
+    parts[1] = (zk_request){.op = ZK_CREATE,
+                            .path = path->data,
+                            .path_len = path->len,
+                            .flags = ZK_EPHEMERAL};
+    parts[2] = (zk_request){.op = ZK_DELETE,
+                            .path = path->data,
+                            .path_len = path->len,
+                            .version = -1};
+    request->parts = parts;
+    request->part_count = 3;
+    job->take = change_take;
+    job->done = tell_done;
+    zk_job_send(job, 1);
+}
+
 static void evict_next(zk_job *job)
 {
     const char *path;
     size_t len;
 
     if (!first_holder(job->more, &path, &len)) {
-        zk_job_ok(job);
+        if (((holders *)job->more)->permits && !job->op->now && job->op->count)
+            tell_waiters(job);
+        else
+            zk_job_ok(job);
         return;
     }
     job->take = read_take;

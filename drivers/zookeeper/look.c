@@ -300,9 +300,10 @@ static void ask_member(zk_job *job, unsigned i, unsigned k)
     } else {
         zk_store_lock(job->store);
         zk_entry_disarm(job->store, entry);
-        zk_store_unlock(job->store);
         zk_job_ask(job, i, ZK_DELETE, member->whom.data, member->whom.len)
             ->version = entry->broken_version;
+        entry->broken_at = 0;
+        zk_store_unlock(job->store);
     }
 }
 

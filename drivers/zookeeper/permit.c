@@ -19,11 +19,18 @@
  * Reply lost: the step was sent (`taking`), so a member that has caught up is
  * asked for our lease; if it is not there, we still stand in `locks`.
  *
+ * A holder was broken and does not leave: who broke it has written to `leases`
+ * itself, so that its version is above 0, and has it tell its watchers.  Then
+ * the first of those who wait reads the leases, a few with each look, and
+ * deletes the one that has been marked for as long as it may stay.
+ *
  * One watch: who is first watches the children of `leases`, everybody else the
  * one before him, so an end of a hold wakes one. */
 #include <string.h>
 
 #include "store.h"
+
+enum { READS_MAX = 16 }; /* of leases, in one look */
 
 /* ---- The step to a lease ------------------------------------------------ */
 
@@ -79,6 +86,8 @@ void zk_permit_ask(zk_job *job, unsigned i, zk_member *member)
         ask_step(job, i, member);
     else if (member->needs == ZK_SEE_HOME)
         zk_parents_ask(job, i, entry->lease.data, entry->lease_dir);
+    else if (member->needs == ZK_SEE_MARK)
+        zk_job_ask(job, i, ZK_GET_DATA, member->whom.data, member->whom.len);
     else
         zk_job_ask(job, i, ZK_GET_CHILDREN, entry->lease.data, entry->lease_dir)
             ->watch = member->needs == ZK_SEE_LEASES;
@@ -180,6 +189,93 @@ size_t zk_permit_count(const zk_reply *leases)
     return count;
 }
 
+/* ---- Who was broken ----------------------------------------------------- */
+
+/* The lease of ours with this number, or with the next one above it: its path
+ * into member->whom.  False: there is none, or no memory. */
+static bool find_lease(zk_member *member, const zk_reply *leases, int32_t seq,
+                       bool next)
+{
+    const zk_entry *entry = member->entry;
+    size_t dir = entry->lease_dir, at = 0, len;
+    zk_text *path = &member->whom;
+    const char *text;
+    bool found = false;
+    zk_name name;
+
+    while (zk_next_name(leases, &at, &text, &len)) {
+        if (!zk_name_parse(&name, text, len) || name.kind != ZK_KIND_LEASE ||
+            name.maker != ZK_OURS ||
+            (next ? zk_seq_order(name.seq, seq) <= 0 : name.seq != seq) ||
+            (found && zk_seq_order(name.seq, member->seq) > 0))
+            continue;
+        if (!zk_text_reserve(path, dir + 2 + len))
+            return false;
+        memcpy(path->data, entry->lease.data, dir);
+        path->data[dir] = '/';
+        memcpy(path->data + dir + 1, text, len);
+        path->len = dir + 1 + len;
+        path->data[path->len] = '\0';
+        member->seq = name.seq;
+        found = true;
+    }
+    return found;
+}
+
+/* Somebody was broken here at some time: is there a lease to be read, or to be
+ * deleted? */
+static bool seek_broken(zk_job *job, zk_member *member, const zk_reply *leases)
+{
+    zk_entry *entry = member->entry;
+    bool found;
+
+    if (leases->stat.version == 0)
+        return false;
+    if (entry->broken_at) {
+        found = find_lease(member, leases, entry->marked, false);
+        if (found && hfd_now() < entry->broken_at + entry->broken_for)
+            return false;
+        if (found) {
+            member->needs = ZK_SEE_REMOVE;
+            return true;
+        }
+        zk_store_lock(job->store);
+        entry->broken_at = 0;
+        zk_store_unlock(job->store);
+    }
+    found = job->reads < READS_MAX &&
+            find_lease(member, leases, entry->marked, true);
+    if (found) {
+        job->reads++;
+        member->needs = ZK_SEE_MARK;
+    } else if (job->reads < READS_MAX) {
+        zk_store_lock(job->store);
+        entry->marked = -1; /* all were read: the next look begins anew */
+        zk_store_unlock(job->store);
+    }
+    return found;
+}
+
+static void take_mark(zk_job *job, zk_member *member, const zk_reply *reply)
+{
+    zk_entry *entry = member->entry;
+    zk_data data;
+
+    zk_data_read(&data, reply->data, reply->error ? 0 : reply->data_len);
+    zk_store_lock(job->store);
+    entry->marked = member->seq;
+    if (data.ours && data.broken) {
+        entry->broken_at = hfd_now();
+        entry->broken_for =
+            HF_MS(data.broken_ms > data.ttl_ms ? data.broken_ms : data.ttl_ms);
+        entry->broken_version = reply->stat.version;
+    }
+    zk_store_unlock(job->store);
+    member->needs = ZK_SEE_LEASES;
+}
+
+/* ---- Is one free -------------------------------------------------------- */
+
 /* First of those who wait: is one free?  If not, the list has set a watch. */
 static bool take_leases(zk_job *job, zk_member *member, const zk_reply *reply)
 {
@@ -193,12 +289,16 @@ static bool take_leases(zk_job *job, zk_member *member, const zk_reply *reply)
     }
     if (zk_permit_count(reply) < entry->places)
         return zk_permit_prepare(job, member);
+    if (seek_broken(job, member, reply))
+        return true;
     zk_store_lock(job->store);
     entry->stirred = false;
     entry->looked = hfd_now();
     good = zk_entry_arm(job->store, entry, &folder, false);
     zk_store_unlock(job->store);
-    member->place->look_in = 0;
+    member->place->look_in =
+        entry->broken_at ? entry->broken_at + entry->broken_for - hfd_now() + 1
+                         : 0;
     zk_settle(member, HF_WAITS);
     return good;
 }
@@ -211,6 +311,8 @@ bool zk_permit_take(zk_job *job, zk_member *member, const zk_reply *reply)
         take_step(job, member, reply);
     } else if (member->needs == ZK_SEE_HOME) {
         take_home(job, member, reply);
+    } else if (member->needs == ZK_SEE_MARK) {
+        take_mark(job, member, reply);
     } else if (reply->error && reply->error != ZK_NO_NODE) {
         job->error = reply->error;
     } else if (member->needs == ZK_SEE_LEASES) {

@@ -63,9 +63,10 @@ typedef struct zk_entry {
     int32_t broken_version; /* and which version of its data said so */
     hf_nsec broken_for;     /* how long it may take to leave */
     bool stands;            /* a permit: first of those who wait */
-    bool taking;   /* a permit: the step to its lease was sent, not answered */
-    bool holds;    /* a permit: its node is `lease` now */
-    bool surveyed; /* nobody uses its key in another way */
+    bool taking;    /* a permit: the step to its lease was sent, not answered */
+    bool holds;     /* a permit: its node is `lease` now */
+    bool surveyed;  /* nobody uses its key in another way */
+    int32_t marked; /* a permit: the lease that was read last, or is broken */
     uint32_t places;
     size_t top_len; /* of the key's node */
     size_t dir_len;
@@ -112,6 +113,7 @@ typedef enum zk_seeing {
     ZK_SEE_LEASES, /* a permit: is a lease free? */
     ZK_SEE_TAKE,   /* it is: take it */
     ZK_SEE_OWN,    /* was it taken? */
+    ZK_SEE_MARK,   /* none is free: was a holder broken? */
     ZK_SEE_HOME,   /* the node that leases are below is to be made */
     ZK_SEE_DONE
 } zk_seeing;
@@ -123,7 +125,8 @@ typedef struct zk_member { /* of a look at up to four places */
     bool sole;
     zk_text whom;
     zk_text data;
-    zk_request parts[2]; /* of the step to a lease */
+    zk_request parts[3]; /* of the step to a lease */
+    int32_t seq;         /* of the lease that is read */
 } zk_member;
 
 typedef struct zk_job zk_job;
@@ -152,7 +155,7 @@ struct zk_job {
     bool repeated; /* an attempt was lost, and all was asked again */
     bool expired;  /* a reply said that the session is over */
     int32_t error; /* of a reply that counts */
-    unsigned tries;
+    unsigned tries, reads;
     bool synced;        /* what is read now is not older than the operation */
     bool at_lease;      /* what is deleted is a permit's lease */
     bool dir_too;       /* the flight creates the queue's node as well */

@@ -1,8 +1,8 @@
 /* survey.c - who else uses this key, and how?
  *
  * Permits and locks of one key do not see each other: locks are children of
- * the key's node, permits are below its `locks` and `leases`.  So each looks for
- * the other after its own node was created: of two who come at once the later
+ * its node, permits are below its `locks` and `leases`.  So each looks for the
+ * other after its own node was created: of two who come at once the later
  * creation sees the earlier one, at least one of them is refused (HF_EKIND),
  * and never are both granted.  A lock looks only where the list of its queue
  * shows that there are such insides.

@@ -150,6 +150,7 @@ zk_entry *zk_entry_new(hf_store *store, const hf_place *place, zk_kind kind)
     entry->top_len = zk_path_write(entry->path.data, store->root,
                                    store->root_len, place->key, place->key_len);
     entry->dir_len = entry->path.len = entry->top_len;
+    entry->marked = -1;
     if (permit)
         name_insides(entry);
     entry->refs = 2; /* the table's and the caller's */
