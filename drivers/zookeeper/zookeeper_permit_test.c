@@ -1,8 +1,8 @@
 /* zookeeper_permit_test.c - permits in the store, and Curator's beside them.
  *
  * As zookeeper_test.c does it for locks: nodes are looked at, and written as
- * Curator's InterProcessSemaphoreV2 writes them.  So: the layout is theirs, they
- * are counted, locks and permits of one key refuse each other, and a holder
+ * Curator's InterProcessSemaphoreV2 writes them.  So: the layout is theirs,
+ * they are counted, locks and permits of one key refuse each other, and a holder
  * that was broken and does not leave is passed over. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "harness/quorum_url.h"
 #include "harness/runner.h"
 #include "name.h"
-#include "zookeeper_scene.h"
+#include "zookeeper_scene_test.h"
 
 #define UUID8 "1e6f2d3c-0a1b-8c2d-9e8f-00112233aabb"
 #define HEX8 "1e6f2d3c0a1b8c2d9e8f00112233aabb"

@@ -15,7 +15,7 @@
 #include "harness/quorum_url.h"
 #include "harness/runner.h"
 #include "name.h"
-#include "zookeeper_scene.h"
+#include "zookeeper_scene_test.h"
 
 /* ---- What we write ------------------------------------------------------ */
 

@@ -1,9 +1,9 @@
-/* zookeeper_scene.h - a session of ours, and a wire of the test's own by which
+/* zookeeper_scene_test.h - a session of ours, and a wire of the test's own by which
  * others look into the store and write there as Curator and kazoo do.  For
  * tests that have a server; they include the harness's expect.h, quorum_url.h
  * and runner.h before it. */
-#ifndef HF_DRIVERS_ZOOKEEPER_SCENE_H
-#define HF_DRIVERS_ZOOKEEPER_SCENE_H
+#ifndef HF_DRIVERS_ZOOKEEPER_SCENE_TEST_H
+#define HF_DRIVERS_ZOOKEEPER_SCENE_TEST_H
 
 #include <stdio.h>
 #include <stdlib.h>
