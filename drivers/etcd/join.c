@@ -77,7 +77,7 @@ static void judge(hf_op *op, etcd_work *work, size_t me, int64_t seen)
     if (etcd_view_judge(view, me, &ahead) == HF_GRANTED)
         etcd_granted(place, mine->created);
     else
-        etcd_waits(work->store, place, mine->created, &ahead, seen);
+        etcd_waits(work, place, mine->created, &ahead, seen);
     etcd_done(op);
 }
 
@@ -157,8 +157,7 @@ static void exclusive_joined(hf_op *op, etcd_work *work, etcd_txn *txn)
             etcd_ahead ahead = {.hash = etcd_hash(suffix),
                                 .look_in = etcd_look_in(&record)};
 
-            etcd_waits(work->store, op->place, mine.created, &ahead,
-                       txn->revision);
+            etcd_waits(work, op->place, mine.created, &ahead, txn->revision);
             etcd_done(op);
         }
     }
