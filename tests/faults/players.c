@@ -6,26 +6,56 @@
  * "nobody was granted before it" is a fair question to ask of any store, however
  * late a busy machine lets anybody run.
  *
- * The address in a store's URL is wherever "127.0.0.1:" or "Port=" stands before
- * a number; each becomes a link of the player's own. */
+ * Whoever is to be cut off has a link of its own to each server (links.h).  A
+ * store may name servers that are not in its URL (a sentinel does, a cluster
+ * does), so the way to the link is not the URL: this program's own connect(),
+ * which all modules in the process call, leads a player through its links,
+ * wherever it has the address from. */
 #include "players.h"
 
-#include <ctype.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness/links.h"
+#include "harness/server.h"
 
 enum { PLAYERS_MAX = 4, ROUND_MS = 5, LONGEST_MS = 150000 };
 
 static player *players;
 static int count;
 static links *wires;
+static const player *self; /* in a player: itself */
+
+/* ---- The way out ------------------------------------------------------- */
+
+/* The C library's own declaration cannot be repeated in plain C. */
+__attribute__((visibility("default"))) int
+connect_by_link(int fd, const struct sockaddr *to,
+                socklen_t len) __asm__("connect");
+
+int connect_by_link(int fd, const struct sockaddr *to, socklen_t len)
+{
+    struct sockaddr_in at;
+
+    if (self && to->sa_family == AF_INET && len == sizeof at) {
+        memcpy(&at, to, sizeof at);
+        for (int i = 0; i < self->links; i++) {
+            if (ntohs(at.sin_port) == self->ports[i])
+                at.sin_port = htons((uint16_t)self->detours[i]);
+        }
+        to = (const struct sockaddr *)&at;
+    }
+    return (int)syscall(SYS_connect, fd, to, len);
+}
 
 /* ---- The player's own side --------------------------------------------- */
 
@@ -96,8 +126,9 @@ static int play(player *p)
     hf_error err;
 
     await_cue(p, GO);
+    self = p;
     EXPECT_OK(
-        hf_open(&s, p->url,
+        hf_open(&s, store_url(),
                 &(hf_open_options){HF_OPEN_OPTIONS, .lease_ms = p->lease_ms,
                                    .name = p->name},
                 &err),
@@ -137,7 +168,6 @@ player *player_cast(const char *name)
     EXPECT(count < PLAYERS_MAX);
     player *p = &players[count++];
     p->name = name;
-    p->last_link = -1;
     fflush(NULL);
     pid_t pid = fork(); /* which shared memory could not hold twice */
     EXPECT(pid >= 0);
@@ -164,53 +194,57 @@ void curtain_fall(hf_session *judge)
     munmap(players, PLAYERS_MAX * sizeof *players);
 }
 
-/* Where the number of a port begins in the rest of a URL, or NULL. */
-static const char *find_port(const char *rest)
+static void add_link(player *p, int port)
 {
-    static const char *const marks[] = {"127.0.0.1:", "Port="};
-    const char *first = NULL;
-
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        const char *at = strstr(rest, marks[i]);
-
-        if (at && isdigit((unsigned char)at[strlen(marks[i])]) &&
-            (!first || at < first))
-            first = at + strlen(marks[i]);
+    for (int i = 0; i < p->links; i++) {
+        if (p->ports[i] == port)
+            return;
     }
-    return first;
+    EXPECT(port > 0 && p->links < PLAYER_LINKS);
+    int link = links_add(wires, port);
+    p->ports[p->links] = port;
+    p->detours[p->links] = links_port(wires, link);
+    p->numbers[p->links++] = link;
 }
 
-static void put_links(player *p, const char *url)
+/* The port of each server whose Unix socket stands in this variable. */
+static void add_named(player *p, const char *variable)
 {
-    const char *at;
-    size_t len = 0;
+    const char *at = getenv(variable);
 
-    p->first_link = -1;
-    while ((at = find_port(url)) != NULL) {
-        char *end;
-        int port = (int)strtol(at, &end, 10);
-        int link = links_add(wires, port);
+    while (at && *at) {
+        size_t len = strcspn(at, " ");
+        server s = {.port = 0};
 
-        if (p->first_link < 0)
-            p->first_link = link;
-        p->last_link = link;
-        len += (size_t)snprintf(p->url + len, sizeof p->url - len, "%.*s%d",
-                                (int)(at - url), url, links_port(wires, link));
-        EXPECT(len < sizeof p->url);
-        url = end;
+        snprintf(s.socket, sizeof s.socket, "%.*s", (int)len, at);
+        add_link(p, atoi(server_info(&s, "tcp_port")));
+        at += len + (at[len] == ' ');
     }
-    EXPECT(p->last_link >= 0);
-    EXPECT(snprintf(p->url + len, sizeof p->url - len, "%s", url) >= 0);
+}
+
+/* To every server that the URL names, or that those will name. */
+static void add_links(player *p)
+{
+    static const char *const marks[] = {"127.0.0.1:", "Port="};
+
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        const char *at = store_url();
+
+        while ((at = strstr(at, marks[i])) != NULL) {
+            at += strlen(marks[i]);
+            add_link(p, atoi(at));
+        }
+    }
+    EXPECT(p->links > 0);
+    add_named(p, "HOLDFAST_TEST_SENTINEL_SOCKET");
+    add_named(p, "HOLDFAST_TEST_CLUSTER_SOCKETS");
 }
 
 void player_go(player *p, int64_t lease_ms, bool linked)
 {
     p->lease_ms = lease_ms;
     if (linked && store_has_wires())
-        put_links(p, store_url());
-    else
-        snprintf(p->url, sizeof p->url, "%s", store_url());
-    EXPECT(strlen(p->url) < sizeof p->url - 1);
+        add_links(p);
     atomic_store(&p->cue, GO);
 }
 
@@ -259,12 +293,12 @@ int64_t player_cut(player *p)
         EXPECT(waitid(P_PID, (id_t)p->pid, &info, WSTOPPED) == 0);
         return now_ms();
     }
-    for (int i = p->first_link; i <= p->last_link; i++) {
-        links_refuse(wires, i, true);
-        links_cut(wires, i);
+    EXPECT(player_wires(p) > 0); /* that way it went */
+    for (int i = 0; i < p->links; i++) {
+        links_refuse(wires, p->numbers[i], true);
+        links_cut(wires, p->numbers[i]);
     }
-    for (int i = p->first_link; i <= p->last_link; i++)
-        AWAIT(links_open(wires, i) == 0);
+    AWAIT(player_wires(p) == 0);
     return now_ms();
 }
 
@@ -272,8 +306,8 @@ int64_t player_mend(player *p)
 {
     if (!store_has_wires())
         EXPECT(kill(p->pid, SIGCONT) == 0);
-    for (int i = p->first_link; i <= p->last_link; i++)
-        links_refuse(wires, i, false);
+    for (int i = 0; i < p->links; i++)
+        links_refuse(wires, p->numbers[i], false);
     return now_ms();
 }
 
@@ -281,8 +315,8 @@ int player_wires(player *p)
 {
     int open = 0;
 
-    for (int i = p->first_link; i <= p->last_link; i++)
-        open += links_open(wires, i);
+    for (int i = 0; i < p->links; i++)
+        open += links_open(wires, p->numbers[i]);
     return open;
 }
 

@@ -14,14 +14,15 @@
 #include "../behaviour/support.h"
 
 enum player_step { IDLE, OPEN, GRANTED, RELEASED };
+enum { PLAYER_LINKS = 12 };
 enum player_cue { STAY, GO, RELEASE, END };
 
 typedef struct player {
     const char *name;
     pid_t pid;
-    int first_link, last_link; /* of its own; none: last < first */
     /* What the test says, before GO. */
-    char url[700];
+    int links; /* of its own: where it thinks it goes, goes, their numbers */
+    int ports[PLAYER_LINKS], detours[PLAYER_LINKS], numbers[PLAYER_LINKS];
     int64_t lease_ms;
     bool tries;           /* before it waits */
     struct player *rival; /* from its grant on ours must be lost */
