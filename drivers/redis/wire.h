@@ -24,16 +24,10 @@
 
 #include <holdfast/driver.h>
 
+#include "finder.h"
 #include "net/pipe.h"
-#include "resp.h"
 
 typedef struct redis_wire redis_wire;
-
-typedef struct redis_server { /* what the handshake of a connection found */
-    char run_id[41];
-    int version;  /* 70015 is 7.0.15 */
-    hf_nsec born; /* when it was started, at the latest, by our clock */
-} redis_server;
 
 typedef struct redis_script {
     const char *name;
@@ -64,6 +58,8 @@ struct redis_call {
     uint8_t state; /* the wire's, like all that follows; 0 before the first
                       start, then untouched */
     struct redis_conn *conn;
+    uint8_t strays; /* so often a server said that it is not the one */
+    hf_nsec again;  /* it is not sent before; 0: at once */
     hf__waiter waiter;
 };
 
@@ -78,10 +74,12 @@ typedef struct redis_settings {
     hf__tls *tls; /* the caller's, alive until close; NULL: plain */
     const char *user, *password; /* copied; NULL or "": none */
     int database;
-    const char *client_name; /* copied */
-    unsigned most;           /* connections for commands */
-    hf_nsec dial_time;       /* for one connection with its handshake */
-    bool lazy;               /* the first call opens the first connection */
+    const char *client_name;    /* copied */
+    unsigned most;              /* connections for commands */
+    hf_nsec dial_time;          /* for one connection with its handshake */
+    bool lazy;                  /* the first call opens the first connection */
+    const redis_finder *finder; /* whom to dial; NULL: one of the addresses.
+                                   The caller's, alive until close */
 } redis_settings;
 
 typedef struct redis_listener {

@@ -146,7 +146,7 @@ static void land(redis_conn *conn, redis_call *call, hf_outcome outcome,
         redis_conn_drop(conn); /* not the last: we are inside its pipe */
 }
 
-static void retire(redis_conn *conn)
+void redis_conn_retire(redis_conn *conn)
 {
     redis_wire *wire = conn->wire;
 
@@ -183,9 +183,11 @@ static void land_error(redis_conn *conn, redis_call *call, const resp *reply)
     if (reply->len >= 8 && memcmp(reply->text, "NOSCRIPT", 8) == 0 &&
         !call->by_text && send_by_text(conn, call))
         return;
+    if (redis_call_stray(conn, call, reply))
+        return;
     outcome = redis_error_of(reply, &said, &cut);
     if (cut)
-        retire(conn);
+        redis_conn_retire(conn);
     hfd_error(&why, said.code, "redis", said.native, "%s: %s", conn->where,
               said.text);
     land(conn, call, outcome, NULL, &why);
