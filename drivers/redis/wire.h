@@ -52,14 +52,14 @@ struct redis_call {
     void (*landed)(redis_call *call, hf_outcome outcome, const resp *reply,
                    const hf_error *why);
     hf_nsec deadline;
-    hf_nsec sent;  /* by the wire: just before the first byte went out */
-    bool by_text;  /* by the wire: the script's text is wanted */
-    bool driven;   /* redis_wire_drive follows at once */
-    uint8_t state; /* the wire's, like all that follows; 0 before the first
+    hf_nsec sent;   /* by the wire: just before the first byte went out */
+    bool by_text;   /* by the wire: the script's text is wanted */
+    bool driven;    /* redis_wire_drive follows at once */
+    uint8_t state;  /* the wire's, like all that follows; 0 before the first
                       start, then untouched */
-    struct redis_conn *conn;
     uint8_t strays; /* so often a server said that it is not the one */
-    hf_nsec again;  /* it is not sent before; 0: at once */
+    struct redis_conn *conn;
+    hf_nsec again; /* it is not sent before; 0: at once */
     hf__waiter waiter;
 };
 
@@ -80,6 +80,7 @@ typedef struct redis_settings {
     bool lazy;                  /* the first call opens the first connection */
     const redis_finder *finder; /* whom to dial; NULL: one of the addresses.
                                    The caller's, alive until close */
+    bool sharded;               /* channels of a slot, as clusters have */
 } redis_settings;
 
 typedef struct redis_listener {
