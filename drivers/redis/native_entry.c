@@ -60,10 +60,10 @@ static void encode_join(redis_call *call, hf__buf *out,
     bool plain = place->lease == 0 && !store->strict;
 
     redis_op_of(op)->note = (uintptr_t)num;
-    resp_script(out, call, &redis_join, 4,
-                plain && !op->only_if_granted ? 8
-                : plain                       ? 9
-                                              : 10);
+    redis_put_script(out, call, store, redis_join, 4,
+                     plain && !op->only_if_granted ? 8
+                     : plain                       ? 9
+                                                   : 10);
     redis_key_word(out, store, "l:", record, REDIS_ID);
     redis_key_word(out, store, "e:", record, REDIS_ID);
     redis_put_queue_key(out, store, place);
@@ -150,7 +150,7 @@ static void encode_leave(redis_call *call, hf__buf *out,
     hf_store *store = redis_op_of(op)->store;
     bool plain = op->keep == 0 && !op->tomb && !store->strict;
 
-    resp_script(out, call, &redis_leave, 2, plain ? 4 : 7);
+    redis_put_script(out, call, store, redis_leave, 2, plain ? 4 : 7);
     redis_put_session_key(out, store, &op->sid);
     redis_put_queue_key(out, store, op->place);
     redis_put_id(out, &op->place->rid);
@@ -190,7 +190,8 @@ static void encode_confirm(redis_call *call, hf__buf *out,
     bool value = op->kind == HF_OP_PUBLISH;
 
     (void)server;
-    resp_script(out, call, value ? &redis_publish : &redis_confirm, 2, 6);
+    redis_put_script(out, call, store, value ? redis_publish : redis_confirm, 2,
+                     6);
     redis_key_word(out, store, "n", "", 0);
     redis_put_queue_key(out, store, op->place);
     redis_put_id(out, &op->sid);
@@ -225,8 +226,8 @@ static void encode_recheck(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
-    resp_script(out, call, &redis_recheck, 1,
-                3 + 2 * (unsigned)op->place_count);
+    redis_put_script(out, call, store, redis_recheck, 1,
+                     3 + 2 * (unsigned)op->place_count);
     redis_key_word(out, store, "n", "", 0);
     redis_put_id(out, &op->sid);
     redis_put_epoch(out, store, server, "");
@@ -268,7 +269,7 @@ static void encode_evict(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
-    resp_script(out, call, &redis_evict, 2, 7);
+    redis_put_script(out, call, store, redis_evict, 2, 7);
     redis_key_word(out, store, "n", "", 0);
     redis_key_word(out, store, "g:", op->text, op->text_len);
     resp_word(out, op->text, op->text_len);

@@ -18,7 +18,7 @@ static void encode_attach(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
-    resp_script(out, call, &redis_attach, 2, 8);
+    redis_put_script(out, call, store, redis_attach, 2, 8);
     redis_key_word(out, store, "n", "", 0);
     redis_put_session_key(out, store, &op->sid);
     redis_put_id(out, &op->sid);
@@ -67,7 +67,7 @@ static void encode_renew(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
-    resp_script(out, call, &redis_renew, 2, 5);
+    redis_put_script(out, call, store, redis_renew, 2, 5);
     redis_key_word(out, store, "n", "", 0);
     redis_put_session_key(out, store, &op->sid);
     redis_put_id(out, &op->sid);
@@ -110,7 +110,7 @@ static void encode_detach(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
-    resp_script(out, call, &redis_detach, 1, 3);
+    redis_put_script(out, call, store, redis_detach, 1, 3);
     redis_key_word(out, store, "n", "", 0);
     redis_put_id(out, &op->sid);
     redis_put_epoch(out, store, server, "");

@@ -11,6 +11,13 @@
 
 /* ---- Words -------------------------------------------------------------- */
 
+void redis_put_script(hf__buf *out, const redis_call *call,
+                      const hf_store *store, const redis_script pair[2],
+                      unsigned keys, unsigned words)
+{
+    resp_script(out, call, &pair[store->cluster ? 1 : 0], keys, words);
+}
+
 void redis_key_word(hf__buf *out, const hf_store *store, const char *kind,
                     const void *bytes, size_t len)
 {

@@ -86,6 +86,7 @@ struct redis_wire {
     int database;
     hf_nsec dial_time;
     const redis_finder *finder;
+    bool sharded;
 
     /* commands */
     redis_conn *slots[REDIS_CONNS_MAX];
