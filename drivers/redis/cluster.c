@@ -16,30 +16,9 @@
  * ends with an old answer, which redis_conn_settle passes over. */
 #include "cluster.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "ask.h"
-
-enum { NODES_MAX = 32 };
-
-struct redis_cluster {
-    redis_finder finder;
-    unsigned slot;
-    redis_found *seeds; /* of the URL */
-    size_t seed_count;
-    hf__tls *tls;
-    char *user, *password;
-    /* all that follows changes, under mu */
-    pthread_mutex_t mu;
-    redis_found nodes[NODES_MAX]; /* of the last answer */
-    size_t node_count;
-    size_t next; /* whom to ask, of the nodes and then the seeds */
-    redis_found hint;
-    bool hinted;        /* and not tried yet */
-    hf_nsec refused;    /* when a call last heard that the slot is moving */
-    redis_found taking; /* who takes it; port 0: not told */
-};
 
 /* ---- Finding ---- */
 
@@ -111,8 +90,8 @@ static int ask_node(redis_cluster *cluster, const redis_found *whom,
     redis_asked asked = {&address, cluster->tls, cluster->user,
                          cluster->password};
     hf__buf question = {0}, in = {0};
-    redis_found nodes[NODES_MAX];
-    size_t count = NODES_MAX;
+    redis_found nodes[REDIS_NODES_MAX];
+    size_t count = REDIS_NODES_MAX;
     int code;
 
     resp_command(&question, 2);
@@ -241,14 +220,11 @@ static char *copy_text(const char *text)
     return copy;
 }
 
-int redis_cluster_new(redis_cluster **ret, const redis_settings *settings,
-                      const char *tag, hf_error *err)
+int redis_cluster_init(redis_cluster *cluster, const redis_settings *settings,
+                       const char *tag, hf_error *err)
 {
-    redis_cluster *cluster = hfd_alloc(sizeof *cluster);
     size_t n = settings->address_count;
 
-    if (!cluster)
-        return hfd_error(err, HF_ENOMEM, "redis", 0, "out of memory");
     pthread_mutex_init(&cluster->mu, NULL);
     cluster->finder =
         (redis_finder){cluster, find_owner, judge_node, judge_error};
@@ -257,10 +233,8 @@ int redis_cluster_new(redis_cluster **ret, const redis_settings *settings,
     cluster->user = copy_text(settings->user);
     cluster->password = copy_text(settings->password);
     cluster->seeds = hfd_alloc(n * sizeof *cluster->seeds);
-    if (!cluster->user || !cluster->password || !cluster->seeds) {
-        redis_cluster_free(cluster);
+    if (!cluster->user || !cluster->password || !cluster->seeds)
         return hfd_error(err, HF_ENOMEM, "redis", 0, "out of memory");
-    }
     cluster->seed_count = n;
     for (size_t i = 0; i < n; i++) {
         size_t len = strlen(settings->addresses[i].host);
@@ -270,26 +244,17 @@ int redis_cluster_new(redis_cluster **ret, const redis_settings *settings,
         memcpy(cluster->seeds[i].host, settings->addresses[i].host, len);
         cluster->seeds[i].port = settings->addresses[i].port;
     }
-    *ret = cluster;
     return 0;
 }
 
-void redis_cluster_free(redis_cluster *cluster)
+void redis_cluster_done(redis_cluster *cluster)
 {
-    if (!cluster)
-        return;
     if (cluster->password)
         explicit_bzero(cluster->password, strlen(cluster->password));
     hfd_free(cluster->user);
     hfd_free(cluster->password);
     hfd_free(cluster->seeds);
     pthread_mutex_destroy(&cluster->mu);
-    hfd_free(cluster);
-}
-
-const redis_finder *redis_cluster_finder(const redis_cluster *cluster)
-{
-    return &cluster->finder;
 }
 
 unsigned redis_cluster_slot(const redis_cluster *cluster)

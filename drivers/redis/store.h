@@ -39,6 +39,8 @@ typedef struct redis_parked { /* a thread in park, on its stack */
 struct hf_store {
     hf_host host;
     redis_wire *wire;
+    redis_finder finder; /* find NULL: the URL names the servers */
+    void (*finder_close)(void *ctx);
     struct redis_cluster *cluster; /* NULL: it is none */
     hf__tls *tls;
     bool exposed; /* plain TCP that leaves this machine */
@@ -51,7 +53,7 @@ struct hf_store {
     int64_t max_lease_ms;
     int64_t lag_ms;   /* strict: so long a primary that was cut off may grant */
     int64_t replicas; /* so many must have a grant before it counts */
-    _Atomic uint64_t token_seen; /* the largest that was granted here */
+    _Atomic uint64_t token_seen;    /* the largest that was granted here */
     _Atomic int64_t clock_ahead_us; /* the server's, of ours; native format */
     char host_name[64];             /* of this machine, for listings */
     /* Unpark rings the bell of a rid; a join or recheck notes its count in

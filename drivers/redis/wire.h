@@ -55,6 +55,11 @@ struct redis_call {
     hf_nsec sent;   /* by the wire: just before the first byte went out */
     bool by_text;   /* by the wire: the script's text is wanted */
     bool driven;    /* redis_wire_drive follows at once */
+    bool once;      /* lands when it strays (finder.h), is not sent again */
+    uint8_t before; /* so many replies come before the one that counts; set by
+                       encode, if ever */
+    bool waits;     /* one more reply, a number, comes behind it: WAIT's */
+    int8_t acked;   /* by the wire: that number; -1: it was none */
     uint8_t state;  /* the wire's, like all that follows; 0 before the first
                       start, then untouched */
     uint8_t strays; /* so often a server said that it is not the one */
@@ -81,6 +86,7 @@ typedef struct redis_settings {
     const redis_finder *finder; /* whom to dial; NULL: one of the addresses.
                                    The caller's, alive until close */
     bool sharded;               /* channels of a slot, as clusters have */
+    bool waits;                 /* calls may set `waits` */
 } redis_settings;
 
 typedef struct redis_listener {

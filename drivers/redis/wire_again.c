@@ -46,6 +46,8 @@ bool redis_call_stray(redis_conn *conn, redis_call *call, const resp *reply)
         return false;
     if (stray == REDIS_STRAY_AWAY)
         redis_conn_retire(conn);
+    if (call->once)
+        return false;
     call->again = hfd_now() + next_pause(call->strays);
     if (call->strays >= STRAYS_MAX || call->again >= call->deadline)
         return false;

@@ -86,6 +86,7 @@ struct redis_wire {
     int database;
     hf_nsec dial_time;
     const redis_finder *finder;
+    bool waits;
     bool sharded;
 
     /* commands */
