@@ -139,11 +139,46 @@ static void cancel_permit(void)
     sweep(scene_cancel_permit, 1);
 }
 
+/* The leave overtakes nothing, but comes while the step to the lease is on its
+ * way: the place in the queue is gone then, and the lease must go, too. */
+static void cancel_behind_the_step(void)
+{
+    lost_world *w = lost_begin(ON_ZOOKEEPER, "/lost?tick_ms=100");
+    hf_lock_options opt = permit();
+    hf_hold *first, *second;
+    hf_request *request = NULL;
+    hf_result result;
+    hf_error err;
+    int answers;
+
+    give(take_permit(w, w->s));
+    first = take_permit(w, w->rival);
+    second = take_permit(w, w->rival);
+    answers = strike_answers(&w->x);
+    EXPECT_OK(hf_lock_start(w->s, "k", &opt, NULL, &request, &err), err);
+    /* A creation, three lists, a witness, the leases again: it waits. */
+    AWAIT(strike_answers(&w->x) >= answers + 6);
+    test_sleep_ms(50);
+    strike_set(&w->x, 2, STRIKE_HOLD, 1); /* a list, the step */
+    give(second);
+    AWAIT(strike_holds(&w->x));
+    hf_cancel(request, NULL);
+    test_sleep_ms(100); /* for the leave to be sent behind it */
+    strike_no_more(&w->x);
+    result = collect(w->s, HF_RESULT_LOCK);
+    if (result.error.code == 0)
+        give(result.hold);
+    AWAIT(count_entries(w) == 1);
+    give(first);
+    lost_end(w);
+}
+
 static const test_case cases[] = {
     TEST_LIMIT(lock_permit, 250),
     TEST_LIMIT(try_permit, 250),
     TEST_LIMIT(wait_for_permit, 250),
     TEST_LIMIT(cancel_permit, 250),
+    TEST_LIMIT(cancel_behind_the_step, 250),
 };
 
 int main(int argc, char **argv)

@@ -2,8 +2,8 @@
  *
  * As zookeeper_test.c does it for locks: nodes are looked at, and written as
  * Curator's InterProcessSemaphoreV2 writes them.  So: the layout is theirs,
- * they are counted, locks and permits of one key refuse each other, and a holder
- * that was broken and does not leave is passed over. */
+ * they are counted, locks and permits of one key refuse each other, and a
+ * holder that was broken and does not leave is passed over. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

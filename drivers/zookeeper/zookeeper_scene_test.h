@@ -1,7 +1,7 @@
-/* zookeeper_scene_test.h - a session of ours, and a wire of the test's own by which
- * others look into the store and write there as Curator and kazoo do.  For
- * tests that have a server; they include the harness's expect.h, quorum_url.h
- * and runner.h before it. */
+/* zookeeper_scene_test.h - a session of ours, and a wire of the test's own by
+ * which others look into the store and write there as Curator and kazoo do.
+ * For tests that have a server; they include the harness's expect.h,
+ * quorum_url.h and runner.h before it. */
 #ifndef HF_DRIVERS_ZOOKEEPER_SCENE_TEST_H
 #define HF_DRIVERS_ZOOKEEPER_SCENE_TEST_H
 
