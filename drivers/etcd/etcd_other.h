@@ -35,7 +35,7 @@ static inline other *other_open(ensemble *e)
     grpc_settings settings = {
         .addresses = &at, .address_count = 1, .dial_time = HF_MS(10000)};
     grpc_listener listener = {NULL, ignore, ignore_doubt};
-    other *o = calloc(1, sizeof *o);
+    other *o = hfd_alloc(sizeof *o);
     hf_error err;
 
     EXPECT(o != NULL);
@@ -47,7 +47,7 @@ static inline void other_close(other *o)
 {
     grpc_close(o->channel);
     hf__buf_done(&o->out);
-    free(o);
+    hfd_free(o);
 }
 
 typedef struct other_call {
