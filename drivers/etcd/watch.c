@@ -15,15 +15,15 @@
  *
  * The core looks at every place each five seconds, by the clock alone.  Where
  * the watch stands and told nothing the place waits as before, and nothing is
- * sent: the watch vouches.  Not for ever, since servers had bugs that lost events: once a
- * minute the look is real.  Not when our member may be cut off: it has to have
- * answered something that needs a majority, as every renewal does, within
- * `silent`.  Nobody is granted by this; a lost event costs a minute.
+ * sent: the watch vouches.  Not for ever, since servers had bugs that lost
+ * events: after half a minute the look is real.  Not when our member may be cut
+ * off: it has to have answered something that needs a majority, as every
+ * renewal does, within `silent`.  Nobody is granted by this.
  *
  * Nothing of the channel and nothing of the core is called with mu held. */
 #include "watch.h"
 
-static const hf_nsec believed = HF_MS(60000);
+static const hf_nsec believed = HF_MS(30000);
 static const hf_nsec silent = HF_MS(25000);
 
 #include <string.h>
