@@ -339,6 +339,31 @@ static void watch_goes_on(void)
     scene_close(s);
 }
 
+/* By the clock alone nothing is asked, as long as the watch stands, told
+ * nothing, and the member is known to be one of a majority. */
+static void watch_vouches(void)
+{
+    scene *s = scene_open(answer_nothing, on_watch);
+    etcd_watcher *w = s->store.watcher;
+    hf_place place;
+
+    atomic_store(&s->store.heard, hfd_now());
+    wait_in_queue(s, &place, HEARD);
+    AWAIT(etcd_watch_vouches(w, &place));
+    atomic_store(&s->store.heard, hfd_now() - HF_MS(60000));
+    EXPECT(!etcd_watch_vouches(w, &place));
+    atomic_store(&s->store.heard, hfd_now());
+    EXPECT(etcd_watch_vouches(w, &place));
+    say_deletion("k/7b", HEARD + 1);
+    AWAIT(atomic_load(&s->changed) == 1);
+    EXPECT(!etcd_watch_vouches(w, &place));
+    wait_in_queue(s, &place, HEARD + 1);
+    EXPECT(etcd_watch_vouches(w, &place));
+    etcd_watch_drop(w, &place);
+    EXPECT(!etcd_watch_vouches(w, &place));
+    scene_close(s);
+}
+
 /* What it would have heard is gone: it looks, and the next begins anew. */
 static void watch_was_compacted(void)
 {
@@ -374,6 +399,7 @@ static const test_case cases[] = {
     TEST_LIMIT(renewal_of_one_leader, 120),
     TEST_LIMIT(renewal_of_what_is_over, 120),
     TEST_LIMIT(watch_goes_on, 120),
+    TEST_LIMIT(watch_vouches, 120),
     TEST_LIMIT(watch_was_compacted, 120),
     TEST_LIMIT(watch_came_late, 120),
 };

@@ -317,12 +317,12 @@ static void ask_last(hf_op *op, etcd_work *work)
 
 /* The bell is noted before the watch is asked: what it tells afterwards is
  * heard. */
-static bool is_vouched(hf_store *store, hf_place *place)
+static bool is_vouched(hf_store *store, const hf_op *op, hf_place *place)
 {
     bool vouched;
 
     etcd_note_bell(store, place);
-    vouched = etcd_watch_vouches(store->watcher, place);
+    vouched = op->by_clock && etcd_watch_vouches(store->watcher, place);
     place->verdict = vouched ? HF_WAITS : (hf_verdict)0;
     return vouched;
 }
@@ -336,7 +336,7 @@ void etcd_recheck(hf_store *store, hf_op *op)
     if (!work)
         return;
     for (size_t i = 0; i < op->place_count; i++)
-        asked += !is_vouched(store, op->places[i]);
+        asked += !is_vouched(store, op, op->places[i]);
     if (asked == 0) {
         grpc_look(store->channel); /* is the member still there? */
         etcd_done(op);

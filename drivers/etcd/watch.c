@@ -13,19 +13,17 @@
  * than what is remembered, is told at once.  A wake-up too many costs a read;
  * one too few is found by a look.
  *
- * The core looks at every place each five seconds.  Where the watch stands and
- * told nothing the place waits as before, and nothing is sent: the watch
- * vouches.  Not for ever, since servers had bugs that lost events: once a
- * minute the look is real.  Not when our member may be cut off: it has to have
- * answered something that needs a majority, as every renewal does, within
- * `silent`.  Not soon after the last answer: whoever looks then knows more than
- * the clock.  Nobody is granted by this; a lost event costs a minute.
+ * The core looks at every place each five seconds, by the clock alone.  Where
+ * the watch stands and told nothing the place waits as before, and nothing is
+ * sent: the watch vouches.  Not for ever, since servers had bugs that lost
+ * events: after half a minute the look is real.  Not when our member may be cut
+ * off: it has to have answered something that needs a majority, as every
+ * renewal does, within `silent`.  Nobody is granted by this.
  *
  * Nothing of the channel and nothing of the core is called with mu held. */
 #include "watch.h"
 
-static const hf_nsec asked_for = HF_MS(4000);
-static const hf_nsec believed = HF_MS(60000);
+static const hf_nsec believed = HF_MS(30000);
 static const hf_nsec silent = HF_MS(25000);
 
 #include <string.h>
@@ -209,9 +207,9 @@ void etcd_watch_add(etcd_watcher *w, const hf_place *place, int64_t lease,
 /* Must the place be looked at all the same?  See above. */
 static bool is_stale(const etcd_watcher *w, const etcd_waiter *waiter)
 {
-    hf_nsec now = hfd_now(), since = now - waiter->looked;
+    hf_nsec now = hfd_now();
 
-    return since < asked_for || since > believed ||
+    return now - waiter->looked > believed ||
            now - atomic_load(&w->store->heard) > silent;
 }
 
