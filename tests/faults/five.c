@@ -8,9 +8,9 @@
  * noted here.
  *
  * A time is bounded twice.  From above: the lease, or "at once", and what a
- * machine with other work may add (ALLOWANCE_MS).  From below, which no load can
- * excuse: nobody is granted before the deadline that the last holder itself had
- * computed (G5), unless the store knew that it was dead (G7). */
+ * machine with other work may add (ALLOWANCE_MS).  From below, which no load
+ * can excuse: nobody is granted before the deadline that the last holder itself
+ * had computed (G5), unless the store knew that it was dead (G7). */
 #include "players.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 /* players.c - processes that hold and wait, and the wires that they hang on.
  *
  * See players.h.  A player believes nothing but its own calls: it looks at its
- * hold every few milliseconds and writes down what it was told.  Its deadline is
- * read in the order clock, rest: the sum is never later than the truth, so that
- * "nobody was granted before it" is a fair question to ask of any store, however
- * late a busy machine lets anybody run.
+ * hold every few milliseconds and writes down what it was told.  Its deadline
+ * is read in the order clock, rest: the sum is never later than the truth, so
+ * that "nobody was granted before it" is a fair question to ask of any store,
+ * however late a busy machine lets anybody run.
  *
  * Whoever is to be cut off has a link of its own to each server (links.h).  A
  * store may name servers that are not in its URL (a sentinel does, a cluster
