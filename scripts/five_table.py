@@ -28,8 +28,8 @@ END = "<!-- end -->"
 NAMES = {
     "sqlite": "`sqlite:`",
     "redis": "`redis:`, one server",
-    "sentinel": "`redis:`, three sentinels",
-    "cluster": "`redis:`, a cluster",
+    "sentinel": "`redis+sentinel:`, a primary, two replicas",
+    "cluster": "`redis+cluster:`, three primaries",
     "redlock": "`redlock:`, five servers",
     "postgres": "`postgres:`",
     "mariadb": "`mysql:`",
@@ -67,7 +67,7 @@ def read(path):
 
 
 def targets():
-    return re.findall(r"(?m)^hf_five\(([\w-]+) ", read(TARGETS))
+    return re.findall(r"(?m)^ *hf_five\(([\w-]+) ", read(TARGETS))
 
 
 def seen():
