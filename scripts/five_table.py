@@ -2,8 +2,10 @@
 """five_table.py - the table of docs/choosing.md, made of what the tests saw.
 
     scripts/five_table.py               write it into the page
-    scripts/five_table.py --run BUILD   run tests/faults/five on every store
-                                        first (minutes), and keep what it saw
+    scripts/five_table.py --run BUILD [TARGET...]
+                                        run tests/faults/five on every store, or
+                                        on these, first (20 s each), and keep
+                                        what it saw
     scripts/five_table.py --check       is it what it should be?
 
 tests/faults/five.tsv has what was seen: target, case, what, milliseconds.  The
@@ -28,8 +30,8 @@ END = "<!-- end -->"
 NAMES = {
     "sqlite": "`sqlite:`",
     "redis": "`redis:`, one server",
-    "sentinel": "`redis:`, three sentinels",
-    "cluster": "`redis:`, a cluster",
+    "sentinel": "`redis+sentinel:`, a primary, two replicas",
+    "cluster": "`redis+cluster:`, three primaries",
     "redlock": "`redlock:`, five servers",
     "postgres": "`postgres:`",
     "mariadb": "`mysql:`",
@@ -67,7 +69,7 @@ def read(path):
 
 
 def targets():
-    return re.findall(r"(?m)^hf_five\(([\w-]+) ", read(TARGETS))
+    return re.findall(r"(?m)^ *hf_five\(([\w-]+) ", read(TARGETS))
 
 
 def seen():
@@ -127,8 +129,8 @@ def parts():
     return before, inside, behind
 
 
-def run(build):
-    """What the programs see, in the order of the rows."""
+def run(build, wanted):
+    """What the programs see of these, beside what is known of the others."""
     lines = {}
     for line in read(os.path.join(build, "tests.txt")).splitlines():
         words = line.split("|")
@@ -138,14 +140,16 @@ def run(build):
         env = dict(os.environ, HOLDFAST_TEST_FIVE=path,
                    HOLDFAST_DRIVER_PATH=os.path.join(
                        os.path.abspath(build), "drivers-lib"))
-        for target in targets():
+        for target in wanted:
             if "five-" + target not in lines:
-                raise Problem("%s has no driver for %s" % (build, target))
+                raise Problem("%s has no test of %s" % (build, target))
             print(target, flush=True)
             if subprocess.run(lines["five-" + target], env=env).returncode:
                 raise Problem("the tests of %s failed" % target)
+        kept = [line for line in read(SEEN).splitlines(True)
+                if line.split("\t")[0] not in wanted]
         with open(SEEN, "w", encoding="utf-8") as f:
-            f.write(read(path))
+            f.write("".join(kept) + read(path))
 
 
 def write():
@@ -166,8 +170,8 @@ def main():
         if words == ["--check"]:
             check()
             print("ok five.table\n1 passed, 0 failed, 0 skipped")
-        elif words[:1] == ["--run"] and len(words) == 2:
-            run(words[1])
+        elif words[:1] == ["--run"] and len(words) > 1:
+            run(words[1], words[2:] or targets())
             write()
         elif not words:
             write()

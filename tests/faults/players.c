@@ -1,10 +1,10 @@
 /* players.c - processes that hold and wait, and the wires that they hang on.
  *
  * See players.h.  A player believes nothing but its own calls: it looks at its
- * hold every few milliseconds and writes down what it was told.  Its deadline is
- * read in the order clock, rest: the sum is never later than the truth, so that
- * "nobody was granted before it" is a fair question to ask of any store, however
- * late a busy machine lets anybody run.
+ * hold every few milliseconds and writes down what it was told.  Its deadline
+ * is read in the order clock, rest: the sum is never later than the truth, so
+ * that "nobody was granted before it" is a fair question to ask of any store,
+ * however late a busy machine lets anybody run.
  *
  * Whoever is to be cut off has a link of its own to each server (links.h).  A
  * store may name servers that are not in its URL (a sentinel does, a cluster
@@ -106,7 +106,7 @@ static hf_hold *get_hold(player *p, hf_session *s)
 {
     hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = LONGEST_MS};
     hf_hold *hold = NULL;
-    hf_error err;
+    hf_error err = {0};
     int code = HF_EBUSY;
 
     if (p->tries) {
@@ -114,8 +114,16 @@ static hf_hold *get_hold(player *p, hf_session *s)
         p->tried_ms = now_ms();
         p->try_code = code;
     }
-    if (code != 0)
-        EXPECT_OK(hf_lock(s, "k", &opt, &hold, &err), err);
+    if (code == 0)
+        return hold;
+    /* Away for a lease, a wait ends with "cannot be reached"; a program that
+     * wants the lock asks again, at the end of the queue (G4). */
+    int64_t until = now_ms() + LONGEST_MS;
+    do
+        code = hf_lock(s, "k", &opt, &hold, &err);
+    while (code != 0 && hf_error_class(code) == HF_CLASS_RETRY &&
+           now_ms() < until);
+    EXPECT_OK(code, err);
     return hold;
 }
 
