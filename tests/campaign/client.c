@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TICK_MS = 50, STALL_MS = 200, LOOK_MS = 400, OPEN_S = 90 };
+enum { TICK_MS = 50, STALL_MS = 200, LOOK_MS = 200, OPEN_S = 90 };
 
 int64_t camp_now(void)
 {

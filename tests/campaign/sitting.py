@@ -39,6 +39,7 @@ class Sitting:
         self.problems, self.injected = [], {}
         self.heals = []  # (when, number, strikes, heal)
         self.output = ""
+        self.kills = 0
 
     # ---- Clients ----
 
@@ -72,6 +73,7 @@ class Sitting:
 
     def kill_life(self, n):
         self.diary.write("KILL", task=n)
+        self.kills += 1
         life = self.lives.pop(n)
         life.process.kill()
         life.process.wait()
