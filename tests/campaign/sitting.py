@@ -156,7 +156,7 @@ class Sitting:
                 if len(self.heals) < 2:
                     self.inject(possible)
                 next_fault = time.monotonic() + self.rng.uniform(
-                    0.05, 0.6) * self.lease
+                    0.05, 1.0) * self.lease
             time.sleep(0.02)
         self.heal(all_of_them=True)
         self.diary.write("CALM")
