@@ -17,6 +17,7 @@ typedef struct camp_client {
     uint32_t caps, life;
     int64_t lease_ms;
     int diary, keys, threads;
+    bool planted; /* has keys of its own, as if there were no lock */
     camp_arena *arena;
     atomic_uint tasks;
     atomic_bool stop;

@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 import faults  # noqa: E402
@@ -47,6 +47,9 @@ def read_options():
     parser.add_argument("--test", action="store_true",
                         help="as a job of ./check: one line per store, and the "
                         "sum of passed and failed ones last")
+    parser.add_argument("--planted", action="store_true",
+                        help="each client has keys of its own and believes "
+                        "that they are everybody's: must be convicted")
     parser.add_argument("--build", default=os.environ.get("HF_BUILD_DIR"),
                         help=argparse.SUPPRESS)
     parser.add_argument("--no-clock", action="store_true",
@@ -85,6 +88,8 @@ def run_one(options, name):
         print("FAIL %s: %s" % (name, problem))
         return None
     counts = one.counts
+    if options.planted:
+        return run_planted(one)
     print("%s %s: %d acquisitions, %d faults, %d lost, %d stale writes "
           "refused, %d places compared, %d violations, %d s" % (
               "FAIL" if one.problems else "ok", name, counts["granted"],
@@ -99,6 +104,16 @@ def run_one(options, name):
               "--minutes %g" % (getattr(one, "kept", "?"), name, options.seed,
                                 options.minutes))
     sys.stdout.flush()
+    return one
+
+
+def run_planted(one):
+    """Convicted is good."""
+    two = [p for p in one.problems if p.startswith("I1 ")]
+    print("%s %s: %d acquisitions without a lock, %d violations" % (
+        "ok" if two else "FAIL", one.name, one.counts["granted"],
+        len(one.problems)))
+    one.problems = [] if two else ["the checker saw nothing"]
     return one
 
 

@@ -80,7 +80,7 @@ def stop_server(s, rng):
         victims = [leader]
     for server in victims:
         server.pause()
-    return (rng.choice((0.3, 0.5, 1.0, 1.5, 3.0)) * s.lease,
+    return (rng.choice((0.2, 0.3, 0.5, 0.5, 1.0, 1.5, 3.0)) * s.lease,
             lambda: [server.resume() for server in victims])
 
 
@@ -156,7 +156,7 @@ def cut_off(s, rng):
     way = rng.choice(("both", "both", "up", "down"))
     for link in links:
         s.store.relay.say("hold", link, way, "on")
-    return (rng.uniform(0.3, 1.8) * s.lease,
+    return (rng.uniform(0.2, 1.5) * s.lease,
             lambda: [s.store.relay.say("hold", link, way, "off")
                      for link in links])
 

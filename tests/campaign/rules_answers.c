@@ -62,6 +62,10 @@ static int64_t last_trace(const camp_case *c, const camp_task *t)
 
     if (t->answered && t->granted && t->released && t->release_code == 0)
         return t->release_answered;
+    /* A try takes no place; only a cut may leave something of it behind. */
+    if (t->answered && t->code == HF_EBUSY &&
+        !camp_faulty(c, t->asked - c->lease, t->answered))
+        return t->answered;
     if (t->granted)
         end = t->release_answered;
     if (end == 0 || c->lives[t->life].killed < INT64_MAX)

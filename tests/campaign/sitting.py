@@ -39,6 +39,7 @@ class Sitting:
         self.problems, self.injected = [], {}
         self.heals = []  # (when, number, strikes, heal)
         self.output = ""
+        self.kills = 0
 
     # ---- Clients ----
 
@@ -49,6 +50,8 @@ class Sitting:
                    HOLDFAST_DRIVER_PATH=os.path.join(self.build,
                                                      "drivers-lib"),
                    **self.store.env)
+        if self.options.planted:
+            env["HF_CAMPAIGN_PLANTED"] = "yes"
         if self.clocks:
             env["LD_PRELOAD"] = self.part("campaign_clock.so")
         with open(os.path.join(self.folder, "life-%05d.log" % life),
@@ -72,6 +75,7 @@ class Sitting:
 
     def kill_life(self, n):
         self.diary.write("KILL", task=n)
+        self.kills += 1
         life = self.lives.pop(n)
         life.process.kill()
         life.process.wait()
@@ -112,7 +116,8 @@ class Sitting:
 
     def choose_faults(self):
         wanted = self.options.faults or sorted(faults.TABLE)
-        return [n for n in wanted if n not in self.store.why_not]
+        return [n for n in wanted
+                if n in faults.TABLE and n not in self.store.why_not]
 
     def inject(self, possible):
         busy = {strikes for _, _, strikes, _ in self.heals}
@@ -154,7 +159,7 @@ class Sitting:
                 if len(self.heals) < 2:
                     self.inject(possible)
                 next_fault = time.monotonic() + self.rng.uniform(
-                    0.05, 0.6) * self.lease
+                    0.05, 1.0) * self.lease
             time.sleep(0.02)
         self.heal(all_of_them=True)
         self.diary.write("CALM")
@@ -254,7 +259,7 @@ class Sitting:
 
     def keep(self, root):
         """What a violation needs to be understood outlives the sitting."""
-        if self.problems and self.options.keep:
+        if self.problems and not self.options.planted:
             there = os.path.join(self.options.keep, "%s-%d" % (
                 self.name, self.seed))
             shutil.rmtree(there, ignore_errors=True)

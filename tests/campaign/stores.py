@@ -8,6 +8,8 @@ sense for it and why, and what may be left in it at the end.
 import os
 import re
 import shutil
+import socket
+import struct
 import subprocess
 
 import diary
@@ -27,6 +29,7 @@ class Store:
 
     def __init__(self, sitting):
         self.folder, self.build = sitting.folder, sitting.build
+        self.sitting = sitting
         self.servers, self.relay, self.env = [], None, {}
 
     def start(self):
@@ -177,21 +180,27 @@ class Redlock(Store):
 
 # ---- Databases --------------------------------------------------------------
 
-def sql_server(kind, folder, port, words):
+def sql_server(kind, folder, port, words, more=()):
     return Server(kind, [os.path.join(HARNESS, "sql-server"), kind,
-                         os.path.join(folder, kind), str(port)], folder,
+                         os.path.join(folder, kind), str(port), *more], folder,
                   lambda server: server.said(words))
+
+
+def too_many(said, most):
+    return said + " sessions" if said and int(said) > most else ""
 
 
 class Postgres(Store):
     name = "postgres"
     why_not = {10: ALONE, 12: ALONE, 21: "its disk is that of the machine"}
     scheme = "postgres://postgres@127.0.0.1:%d/holdfast?prefix=camp_"
+    most = 40
 
     def make(self):
         self.port = free_port()
         self.servers = [sql_server("postgres", self.folder, self.port,
-                                   b"ready to accept connections")]
+                                   b"ready to accept connections",
+                                   ("-c", "max_connections=%d" % self.most))]
         self.url = self.scheme % self.link([self.port])[0]
         self.direct = self.scheme % self.port
 
@@ -202,12 +211,24 @@ class Postgres(Store):
             text=True, timeout=30).stdout.strip()
 
     def limit(self, on):
-        self.run("ALTER DATABASE holdfast ALLOW_CONNECTIONS %s"
-                 % ("false" if on else "true"))
+        """Its number of connections is fixed: we take all of them."""
+        if not on:
+            for one in self.taken:
+                one.close()
+        words = b"user\0postgres\0database\0holdfast\0\0"
+        self.taken = []
+        for _ in range(self.most if on else 0):
+            try:
+                one = socket.create_connection(("127.0.0.1", self.port), 2)
+                one.sendall(struct.pack("!II", 8 + len(words), 196608) + words)
+                self.taken.append(one)
+            except OSError:
+                break
 
     def residue(self):
-        left = self.run("SELECT count(*) FROM camp_session", "holdfast")
-        return "" if left in ("", "0") else left + " sessions"
+        """The rows of the killed are for the next to tidy up, in a minute."""
+        return too_many(self.run("SELECT count(*) FROM camp_session",
+                                 "holdfast"), self.sitting.kills)
 
     def stop(self):
         # Its shared memory outlives a kill.
@@ -239,8 +260,8 @@ class Mariadb(Store):
         self.run("SET GLOBAL max_connections = %d" % (10 if on else 300))
 
     def residue(self):
-        left = self.run("SELECT count(*) FROM camp_session")
-        return "" if left in ("", "0") else left + " sessions"
+        return too_many(self.run("SELECT count(*) FROM camp_session"),
+                        self.sitting.kills)
 
 
 class Odbc(Postgres):

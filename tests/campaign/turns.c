@@ -122,10 +122,12 @@ static bool take(turn *t, int64_t wait_ms, int cancel_fd, uint32_t above)
                            .mode = (hf_mode)t->mode, .cancel_fd = cancel_fd,
                            .on_change = on_change};
     camp_record r = record_of(t, CAMP_ASK), answer;
-    char name[16];
+    char name[40];
     hf_error err = {.code = 0};
 
     snprintf(name, sizeof name, "camp/%d", t->key);
+    if (c->planted)
+        snprintf(name, sizeof name, "camp/%d/of %u", t->key, c->life);
     t->task = r.task = atomic_fetch_add(&c->tasks, 1) + 1;
     opt.user = pack_turn(t);
     r.at = r.called = camp_now();
@@ -178,9 +180,9 @@ static void stay_inside(turn *t)
 {
     camp_worker *w = t->w;
     camp_client *c = w->c;
-    /* Most sections are short; one in thirty outlives the lease, and lives by
+    /* Most sections are short; one in many outlives the lease, and lives by
      * its renewals. */
-    bool stays = camp_draw(w, 30) == 0;
+    bool stays = camp_draw(w, 150) == 0;
     int64_t end =
         camp_now() + 1000000 * (stays ? c->lease_ms + c->lease_ms / 2
                                       : (int64_t)camp_draw(w, 12));
