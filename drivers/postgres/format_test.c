@@ -122,7 +122,7 @@ static void spring_6_excludes_both_ways(void)
 }
 
 #define KOLKATA "(clock_timestamp() AT TIME ZONE 'Asia/Kolkata')"
-/* Generation a: local time.  Offsets count to the east, unlike those of POSIX. */
+/* Generation a: local time.  Offsets count to the east, unlike POSIX's. */
 static void local_time_of(sql_server *s, const char *options)
 {
     ours *o = ours_open(URL(s, options), 10000);

@@ -30,7 +30,6 @@ class Pair:
         self.again, self.renews, self.woken = True, None, False
         self.robbed, self.foreign = "refused", "refused"
         self.left, self.least, self.tokens = "", 30, False
-        self.short = 4000  # a lease for those who crash
         self.prepare = lambda: None
         self.__dict__.update(more)
 
@@ -161,7 +160,9 @@ def shedlock_sql(kind):
     return [pair("7.10, usingDbTime", "spring7", "dbtime", robbed="silent"),
             pair("7.10, its own clock as UTC", "spring7", "apptime",
                  robbed="silent"),
-            pair("6.10, usingDbTime", "spring6", "dbtime", robbed="frees")]
+            pair("6.10, usingDbTime", "spring6", "dbtime", robbed="silent"),
+            pair("6.10, its own clock as UTC", "spring6", "apptime",
+                 robbed="frees")]
 
 
 def shedlock_redis():
