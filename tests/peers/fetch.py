@@ -197,7 +197,7 @@ def go():
         if needed:
             tell("fetching and compiling Go libraries")
             with open(os.path.join(folder, "go.mod"), "w") as f:
-                f.write("module peer\n\ngo 1.21\n\nrequire (\n\t%s\n)\n"
+                f.write("module peer\n\ngo 1.22\n\nrequire (\n\t%s\n)\n"
                         % "\n\t".join(pins))
             with open(os.path.join(folder, "peer.go"), "w") as f:
                 f.write(source)

@@ -30,7 +30,6 @@ class Pair:
         self.again, self.renews, self.woken = True, None, False
         self.robbed, self.foreign = "refused", "refused"
         self.left, self.least, self.tokens = "", 30, False
-        self.short = 4000  # a lease for those who crash
         self.prepare = lambda: None
         self.__dict__.update(more)
 
@@ -161,7 +160,9 @@ def shedlock_sql(kind):
     return [pair("7.10, usingDbTime", "spring7", "dbtime", robbed="silent"),
             pair("7.10, its own clock as UTC", "spring7", "apptime",
                  robbed="silent"),
-            pair("6.10, usingDbTime", "spring6", "dbtime", robbed="frees")]
+            pair("6.10, usingDbTime", "spring6", "dbtime", robbed="silent"),
+            pair("6.10, its own clock as UTC", "spring6", "apptime",
+                 robbed="frees")]
 
 
 def shedlock_redis():
@@ -173,7 +174,7 @@ def shedlock_redis():
                           "format=simple&prefix=job-lock:default:", store.at,
                           "job-lock:default:%s", again=False, renews="call",
                           **more)
-    return [pair("7.10, safeUpdate", "spring7", "redissafe", robbed="refused"),
+    return [pair("7.10, safeUpdate", "spring7", "redissafe", robbed="silent"),
             pair("7.10", "spring7", "redis", robbed="frees")]
 
 
@@ -196,11 +197,52 @@ def curator():
             pair("Spring ZooKeeper 6.5", "spring")]
 
 
+def kazoo():
+    store = stores.ZooKeeper()
+
+    def pair(name, kind):
+        return Pair(name, "python", kind,
+                    at=lambda lease: store.at + "/" + kind,
+                    url=lambda lease: "zookeeper://%s/%s?tick_ms=100"
+                    "&format=kazoo" % (store.at, kind),
+                    remove=lambda key: store.remove("/%s/%s" % (kind, key)),
+                    listed=store.left, renews="self", woken=True, again=False,
+                    robbed="silent")
+    return [pair("kazoo 2.10, Lock", "kazoo"),
+            pair("kazoo 2.10, WriteLock", "kazoo-write")]
+
+
+# ---- etcd, and plain strings in Redis ---------------------------------------
+
+def go_etcd():
+    store = stores.Etcd()
+    return [Pair("etcd clientv3 3.5, concurrency.Mutex", "go", "etcd",
+                 at=lambda lease: store.at,
+                 url=lambda lease: "etcd://" + store.at,
+                 remove=store.remove, listed=store.left, renews="self",
+                 woken=True, again=False, robbed="silent", tokens=True)]
+
+
+def strings():
+    """Libraries that agree on SET NX PX and on comparing before deleting."""
+    store = stores.Redis()
+
+    def pair(name, program, kind):
+        return redis_pair(store, name, program, kind, "format=simple",
+                          again=False, renews="call")
+    return [pair("redis-py 5.2, Lock", "python", "redis-py"),
+            pair("redlock 5.0 (Node)", "node", "redlock"),
+            pair("@sesamecare-oss/redlock 1.4", "node", "sesame"),
+            pair("redsync 4.13", "go", "redsync"),
+            pair("bsm/redislock 0.9", "go", "bsm")]
+
+
 SYSTEMS = {
     "spring-redis": spring_redis, "redisson": redisson,
     "spring-jdbc-postgres": lambda: spring_jdbc("postgres"),
     "spring-jdbc-mariadb": lambda: spring_jdbc("mariadb"),
     "shedlock-postgres": lambda: shedlock_sql("postgres"),
     "shedlock-mariadb": lambda: shedlock_sql("mariadb"),
-    "shedlock-redis": shedlock_redis, "curator": curator,
+    "shedlock-redis": shedlock_redis, "curator": curator, "kazoo": kazoo,
+    "go-etcd": go_etcd, "strings": strings,
 }

@@ -143,8 +143,8 @@ static void do_renew(lane *l, const char *key, long long asked)
         answer(l, "renewed", asked, "%lld",
                (long long)hf_hold_remaining_ms(l->holds[i].hold));
     else
-        answer(l, hf_error_class(err.code) == HF_CLASS_LOST ? "refused"
-                                                            : "failed",
+        answer(l,
+               hf_error_class(err.code) == HF_CLASS_LOST ? "refused" : "failed",
                asked, "%s", err.text);
 }
 
@@ -160,8 +160,8 @@ static void do_unlock(lane *l, const char *key, long long asked)
     if (hf_release(l->holds[i].hold, &err) == 0)
         answer(l, "given", asked, "released");
     else
-        answer(l, hf_error_class(err.code) == HF_CLASS_LOST ? "refused"
-                                                            : "failed",
+        answer(l,
+               hf_error_class(err.code) == HF_CLASS_LOST ? "refused" : "failed",
                asked, "%s", err.text);
     l->holds[i] = l->holds[--l->held];
 }

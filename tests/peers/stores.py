@@ -12,6 +12,7 @@ import urllib.parse
 from fetch import Failed
 
 KAZOO = """
+import sys
 from kazoo.client import KazooClient
 client = KazooClient(sys.argv[1], timeout=10)
 client.start(timeout=30)
@@ -27,6 +28,7 @@ else:
     for child in client.get_children(sys.argv[3]):
         client.delete(sys.argv[3] + "/" + child)
 client.stop()
+client.close()
 """
 
 
