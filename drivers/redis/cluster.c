@@ -1,11 +1,11 @@
 /* cluster.c - which node of a Redis Cluster has our slot?
  *
  * A namespace is one slot (docs/decisions/0018), so one node decides, and the
- * wire has connections to that one alone.  Who it is, any node can tell (CLUSTER
- * SLOTS): those of the URL, and those that the last answer named.  Each question
- * goes to the next of them, so a node that is cut off and knows only the past is
- * not asked twice in a row; and where a node said MOVED that is tried first.
- * Knows nothing of scripts and calls.
+ * wire has connections to that one alone.  Who it is, any node can tell
+ * (CLUSTER SLOTS): those of the URL, and those that the last answer named.  It
+ * is another one's turn each time, so a node that is cut off and knows only the
+ * past is not asked twice in a row; and where a node said MOVED that is tried
+ * first.  Knows nothing of scripts and calls.
  *
  * Safety.  An answer may be old or wrong: it decides only whom to dial.  The
  * server itself refuses a script for a slot that it does not own, before
@@ -16,6 +16,7 @@
  * ends with an old answer, which redis_conn_settle passes over. */
 #include "cluster.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "ask.h"
@@ -136,9 +137,8 @@ static int find_owner(void *ctx, redis_found *ret, hf_nsec deadline,
 
 /* ---- Judging ---- */
 
-static int judge_node(void *ctx, const redis_met *met, hf_error *err)
+int redis_cluster_check(const redis_met *met, hf_error *err)
 {
-    (void)ctx;
     if (!met->cluster)
         return hfd_error(err, HF_EURL, "redis", 0,
                          "%s: the server is not part of a Redis Cluster",
@@ -153,6 +153,19 @@ static int judge_node(void *ctx, const redis_met *met, hf_error *err)
                          "%s: the node is a replica now: its successor is not "
                          "known yet",
                          met->where);
+    return 0;
+}
+
+static int judge_node(void *ctx, const redis_met *met, hf_error *err)
+{
+    redis_cluster *cluster = ctx;
+    int code = redis_cluster_check(met, err);
+
+    if (code != 0)
+        return code;
+    pthread_mutex_lock(&cluster->mu);
+    snprintf(cluster->owner, sizeof cluster->owner, "%s", met->where);
+    pthread_mutex_unlock(&cluster->mu);
     return 0;
 }
 
@@ -255,6 +268,13 @@ void redis_cluster_done(redis_cluster *cluster)
     hfd_free(cluster->password);
     hfd_free(cluster->seeds);
     pthread_mutex_destroy(&cluster->mu);
+}
+
+void redis_cluster_owner(redis_cluster *cluster, char *ret, size_t room)
+{
+    pthread_mutex_lock(&cluster->mu);
+    snprintf(ret, room, "%s", cluster->owner);
+    pthread_mutex_unlock(&cluster->mu);
 }
 
 unsigned redis_cluster_slot(const redis_cluster *cluster)

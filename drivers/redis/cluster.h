@@ -25,6 +25,7 @@ typedef struct redis_cluster {
     bool hinted;        /* and not tried yet */
     hf_nsec refused;    /* when a call last heard that the slot is moving */
     redis_found taking; /* who takes it; port 0: not told */
+    char owner[80];     /* whom we met last */
 } redis_cluster;
 
 /* ---- cluster_open.c ---- */
@@ -50,6 +51,10 @@ int redis_cluster_init(redis_cluster *cluster, const redis_settings *settings,
                        const char *tag, hf_error *err);
 void redis_cluster_done(redis_cluster *cluster);
 unsigned redis_cluster_slot(const redis_cluster *cluster);
+/* The address of the node that was met last as the owner. */
+void redis_cluster_owner(redis_cluster *cluster, char *ret, size_t room);
+/* Is it a node that we may speak to, whatever it owns? */
+int redis_cluster_check(const redis_met *met, hf_error *err);
 /* Was a call refused since then because the slot is being moved?  *ret_to: who
  * takes it, if that was said; port 0: it was not. */
 bool redis_cluster_moving(redis_cluster *cluster, hf_nsec since,

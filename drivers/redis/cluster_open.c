@@ -6,8 +6,8 @@
  * The hosts are nodes to ask; the one that is dialled is the owner of the
  * namespace's slot (cluster.c).  Here is also the wire that leads aside: while
  * the slot is being moved a session is renewed at the node that takes it, once
- * that has the sessions (native_keep.c).  It has a connection only then, and its
- * replies are read by whoever reads the store's own.
+ * that has the sessions (native_keep.c).  It has a connection only then, and
+ * its replies are read by whoever reads the store's own.
  *
  * Formats of other libraries are refused: their keys would lie in many slots,
  * and a lock, its queue and its counter with them. */
@@ -37,6 +37,12 @@ static int find_taker(void *ctx, redis_found *ret, hf_nsec deadline,
         return hfd_error(err, HF_EUNAVAIL, "redis", 0,
                          "the slot is not being moved any more");
     return 0;
+}
+
+static int judge_aside(void *ctx, const redis_met *met, hf_error *err)
+{
+    (void)ctx;
+    return redis_cluster_check(met, err);
 }
 
 /* Whatever it says: the next move may be to another one. */
@@ -77,7 +83,7 @@ static int open_aside(redis_cluster *cluster, const redis_settings *settings,
     redis_settings aside = *settings;
 
     cluster->aside_finder =
-        (redis_finder){cluster, find_taker, cluster->finder.judge, judge_taker};
+        (redis_finder){cluster, find_taker, judge_aside, judge_taker};
     aside.finder = &cluster->aside_finder;
     aside.lazy = true;
     aside.most = 1;

@@ -204,19 +204,20 @@ static void encode_confirm(redis_call *call, hf__buf *out,
     hf_store *store = redis_op_of(op)->store;
     bool value = op->kind == HF_OP_PUBLISH;
 
-    (void)server;
     redis_put_mark(out, call, store);
     redis_put_script(out, call, store, value ? redis_publish : redis_confirm, 2,
-                     6);
+                     value ? 6 : 7);
     redis_key_word(out, store, "n", "", 0);
     redis_put_queue_key(out, store, op->place);
     redis_put_id(out, &op->sid);
     redis_put_id(out, &op->place->rid);
     resp_word(out, op->place->key, op->place->key_len);
-    if (value)
+    if (value) {
         resp_word(out, op->value, op->value_len);
-    else
+    } else {
         resp_number(out, US(op->place->lease));
+        redis_put_epoch(out, store, server, "");
+    }
     redis_put_wait(out, call, op);
 }
 

@@ -3,17 +3,17 @@
  * While a slot is being moved every script stands still (lua/moving.lua), and a
  * move may take longer than a lease: its holders must not lose what nobody can
  * take from them.  So a renewal that finds the slot moving asks for less
- * (lua/keep.lua): it extends the one key of all sessions, at the node that gives
- * the slot away, or, if that says ASK, at the one that takes it.
+ * (lua/keep.lua): it extends the one key of all sessions, at the node that
+ * gives the slot away, or, if that says ASK, at the one that takes it.
  *
  *     renew --moving--> keep here --ASK--> keep there (ASKING)
  *       \---------------------------------------> renew, until its deadline
  *
  * Safety.  One key is at one node at a time, and both agree on where: a session
  * is extended only where its end is kept, only while that lies ahead, and
- * nothing else is decided.  News of entries wait for the renewal after the move.
- * Reply lost: as with every renewal.  Paused: the answer is counted from `sent`.
- */
+ * nothing else is decided.  News of entries wait for the renewal after the
+ * move.  Reply lost: as with every renewal.  Paused: the answer is counted from
+ * `sent`. */
 #include <stdio.h>
 
 #include "cluster.h"

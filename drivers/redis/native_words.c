@@ -59,15 +59,20 @@ void redis_put_queue_key(hf__buf *out, const hf_store *store,
 void redis_put_epoch(hf__buf *out, const hf_store *store,
                      const redis_server *server, const char *otherwise)
 {
-    char text[80];
+    char text[100];
+    int used;
 
     if (!store->strict) {
         resp_text(out, otherwise);
         return;
     }
-    /* A quarantine also covers what a primary that was cut off still grants. */
-    snprintf(text, sizeof text, "%s %lld", server->run_id,
-             (long long)(store->max_lease_ms + store->lag_ms) * 1000);
+    /* A quarantine also covers what a primary that was cut off still grants:
+     * its replicas' silence is counted in whole seconds. */
+    used = snprintf(text, sizeof text, "%s %lld", server->run_id,
+                    (long long)(store->max_lease_ms + store->lag_ms) * 1000);
+    if (store->lag_ms >= 2000)
+        snprintf(text + used, sizeof text - (size_t)used, " %lld",
+                 (long long)(store->lag_ms / 1000 - 1));
     resp_text(out, text);
 }
 

@@ -192,8 +192,8 @@ static int judge_named(hello *h, hf_error *err)
                      "ROLE was answered by something unknown");
     if (h->met.cluster)
         return wrong(h, err, HF_EURL,
-                     "the server is a Redis Cluster, which this driver does "
-                     "not speak to: give a single server or primary");
+                     "the server is part of a Redis Cluster: use "
+                     "redis+cluster:, or give a single server or primary");
     return 0;
 }
 

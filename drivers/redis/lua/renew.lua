@@ -10,6 +10,9 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local P, sid = KEYS[1]:sub(1, -2), ARGV[1]
 --#include quarantine.lua
+if ALONE then
+    return redis.error_reply('NOREPLICAS none was heard in time')
+end
 --#include lib.lua
 local old = alive(sid)
 if not old then
