@@ -37,7 +37,7 @@ static const need needs[] = {
     {"permits_of_two", QUEUE | HF_CAP_PERMIT},
     {"permits_of_three", QUEUE | HF_CAP_PERMIT},
     {"random_histories", QUEUE | HF_CAP_SHARED | HF_CAP_PERMIT},
-    {"queue_of_two_thousand", QUEUE | ALL_QUEUES},
+    {"long_queue", QUEUE | ALL_QUEUES},
     {"crowd_of_readers", QUEUE | HF_CAP_SHARED},
     {"detach_leaves_everything", SESSIONS},
     {"remaining_counts_down", SESSIONS},
