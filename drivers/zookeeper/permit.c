@@ -21,8 +21,8 @@
  *
  * A holder was broken and does not leave: who broke it has written to `leases`
  * itself, so that its version is above 0, and has it tell its watchers.  Then
- * the first of those who wait reads the leases, a few with each look, and
- * deletes the one that has been marked for as long as it may stay.
+ * the first of those who wait reads the leases, so many in one look at most,
+ * and deletes the one that has been marked for as long as it may stay.
  *
  * One watch: who is first watches the children of `leases`, everybody else the
  * one before him, so an end of a hold wakes one. */
@@ -30,7 +30,7 @@
 
 #include "store.h"
 
-enum { READS_MAX = 16 }; /* of leases, in one look */
+enum { READS_MAX = 128 }; /* of leases, in one look */
 
 /* ---- The step to a lease ------------------------------------------------ */
 
