@@ -253,7 +253,7 @@ static void wait_landed(grpc_call *call)
         hf_nsec now = hfd_now();
 
         if (now < call->deadline) {
-            grpc_conn_look(conn, false);
+            grpc_conn_look(conn, ASKER_WAITS);
             until = grpc_next_look(call, now);
         } else if (grpc_give_up(conn, call)) {
             break;

@@ -194,7 +194,7 @@ static bool await_login(grpc_conn *conn, hf_nsec deadline)
             until = deadline;
         if (hf__pipe_wait(conn->pipe, &conn->hello, until))
             return true;
-        grpc_conn_look(conn, false);
+        grpc_conn_look(conn, ASKER_WAITS);
     }
 }
 
