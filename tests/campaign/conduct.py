@@ -43,7 +43,8 @@ def read_options():
     parser.add_argument("--seed", type=int, default=None,
                         help="default: the time")
     parser.add_argument("--report", metavar="FILE",
-                        help="write the table there, as Markdown")
+                        help="write the table there, as Markdown, with the "
+                        "last result of each store that has one")
     parser.add_argument("--test", action="store_true",
                         help="as a job of ./check: one line per store, and the "
                         "sum of passed and failed ones last")
@@ -134,9 +135,13 @@ def main():
         print("%d passed, %d failed, 0 skipped"
               % (len(done) - broken, broken + missing))
     else:
-        print(report.table(done))
+        rows = [report.result(one, options) for one in done]
+        for row in rows:
+            report.save(options.keep, row)
+        print(report.table(rows))
     if options.report:
-        report.write(options.report, done, options)
+        report.write(options.report,
+                     report.load(options.keep, stores.STORES))
     return 1 if broken else 2 if missing else 0
 
 
