@@ -13,6 +13,7 @@ Status: 0 nothing is broken, 1 something is, 2 something could not be run.
 
 import argparse
 import os
+import resource
 import signal
 import sys
 import time
@@ -79,10 +80,15 @@ def read_options():
     return options
 
 
+def processor_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def run_one(options, name):
     """The sitting, or None: it could not be run."""
     one = sitting.Sitting(options, name, options.seed)
-    begin = time.monotonic()
+    begin, busy = time.monotonic(), processor_seconds()
     try:
         one.run()
     except NoServer as problem:
@@ -92,11 +98,12 @@ def run_one(options, name):
     if options.planted:
         return run_planted(one)
     print("%s %s: %d acquisitions, %d faults, %d lost, %d stale writes "
-          "refused, %d places compared, %d violations, %d s" % (
+          "refused, %d places compared, %d violations, %d s, %.1f s of the "
+          "processors" % (
               "FAIL" if one.problems else "ok", name, counts["granted"],
               sum(one.injected.values()), counts["lost"], counts["fenced"],
               counts["order_pairs"], len(one.problems),
-              time.monotonic() - begin))
+              time.monotonic() - begin, processor_seconds() - busy))
     if one.problems:
         for problem in one.problems[:20]:
             print("  " + problem)
