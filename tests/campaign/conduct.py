@@ -98,13 +98,14 @@ def run_one(options, name):
     if options.planted:
         return run_planted(one)
     print("%s %s: %d acquisitions, %d faults, %d lost, %d stale writes "
-          "refused, %d places compared, %d violations, %d s, %.1f s of the "
+          "refused, %d places compared, %d broken, %d s, %.1f s of the "
           "processors" % (
               "FAIL" if one.problems else "ok", name, counts["granted"],
               sum(one.injected.values()), counts["lost"], counts["fenced"],
               counts["order_pairs"], len(one.problems),
               time.monotonic() - begin, processor_seconds() - busy))
     if one.problems:
+        print("  violated (the same seed draws the same faults):")
         for problem in one.problems[:20]:
             print("  " + problem)
         print(one.output)
