@@ -170,9 +170,13 @@ static void take_ask(camp_case *c, camp_task *t, const camp_record *r)
 {
     if (t->asked)
         return; /* a number that was used twice: the first one counts */
-    *t = (camp_task){.life = r->life, .task = r->task, .key = r->key,
-                     .mode = r->mode, .flags = r->flags,
-                     .above = (uint32_t)r->number, .asked = r->called,
+    *t = (camp_task){.life = r->life,
+                     .task = r->task,
+                     .key = r->key,
+                     .mode = r->mode,
+                     .flags = r->flags,
+                     .above = (uint32_t)r->number,
+                     .asked = r->called,
                      .wait_until = r->until};
     c->tasks[c->task_count++] = t;
     c->counts.asked++;
@@ -208,8 +212,8 @@ static void take_nemesis(camp_case *c, const camp_record *r)
         c->counts.stops++;
         break;
     case CAMP_FAULT:
-        c->windows[c->window_count++] = (camp_window){
-            .from = r->at, .to = INT64_MAX, .fault = r->code};
+        c->windows[c->window_count++] =
+            (camp_window){.from = r->at, .to = INT64_MAX, .fault = r->code};
         break;
     case CAMP_HEALED:
         end_window(c, r);

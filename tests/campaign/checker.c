@@ -46,7 +46,8 @@ static void print_faults(const camp_case *c)
         for (size_t k = 0; k < c->task_count; k++) {
             const camp_task *t = c->tasks[k];
 
-            n[1] += t->granted && t->answered >= w->from && t->answered <= w->to;
+            n[1] +=
+                t->granted && t->answered >= w->from && t->answered <= w->to;
         }
         for (size_t k = 0; k < c->verdict_count && k < CAMP_VERDICTS; k++)
             n[2] += c->verdicts[k].at >= w->from && c->verdicts[k].at <= w->to;
@@ -67,13 +68,13 @@ static void print_counts(const camp_case *c)
         const char *name;
         uint64_t count;
     } all[] = {
-        {"records", n->records},   {"damaged", n->damaged},
-        {"asked", n->asked},       {"granted", n->granted},
-        {"refused", n->refused},   {"lost", n->lost},
-        {"checks", n->checks},     {"acts", n->acts},
-        {"fenced", n->fenced},     {"forks", n->forks},
-        {"kills", n->kills},       {"stops", n->stops},
-        {"stalls", n->stalls},     {"order_pairs", n->order_pairs},
+        {"records", n->records},     {"damaged", n->damaged},
+        {"asked", n->asked},         {"granted", n->granted},
+        {"refused", n->refused},     {"lost", n->lost},
+        {"checks", n->checks},       {"acts", n->acts},
+        {"fenced", n->fenced},       {"forks", n->forks},
+        {"kills", n->kills},         {"stops", n->stops},
+        {"stalls", n->stalls},       {"order_pairs", n->order_pairs},
         {"faults", c->window_count}, {"violations", c->verdict_count},
     };
 

@@ -27,8 +27,11 @@ static camp_record *put(camp_kind kind, uint32_t life, uint32_t task, int at)
     camp_record *r = &plot[lines++];
 
     EXPECT(lines <= sizeof plot / sizeof *plot);
-    *r = (camp_record){.kind = (uint8_t)kind, .life = life, .task = task,
-                       .at = ms(at), .called = ms(at)};
+    *r = (camp_record){.kind = (uint8_t)kind,
+                       .life = life,
+                       .task = task,
+                       .at = ms(at),
+                       .called = ms(at)};
     return r;
 }
 

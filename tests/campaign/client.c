@@ -86,8 +86,10 @@ typedef struct look {
 static int note_entry(const hf_entry_info *e, void *user)
 {
     look *l = user;
-    camp_record r = {.kind = CAMP_SEEN, .called = l->called,
-                     .number = e->number, .token = e->token,
+    camp_record r = {.kind = CAMP_SEEN,
+                     .called = l->called,
+                     .number = e->number,
+                     .token = e->token,
                      .mode = (uint8_t)e->mode};
     unsigned key = CAMP_KEYS;
 
@@ -205,13 +207,14 @@ static void serve_signals(camp_client *c, const sigset_t *set)
 
 static int work(camp_client *c, uint64_t seed, const sigset_t *set)
 {
-    camp_worker workers[THREADS_MAX];
+    camp_worker workers[THREADS_MAX] = {{NULL}};
     pthread_t lister, watcher;
 
     for (int i = 0; i < c->threads; i++) {
-        workers[i] = (camp_worker){.c = c, .place = i,
-                                   .random = seed * 1000003 +
-                                             (uint64_t)i * 7919 + 1};
+        workers[i] =
+            (camp_worker){.c = c,
+                          .place = i,
+                          .random = seed * 1000003 + (uint64_t)i * 7919 + 1};
         for (int n = 0; n < 20; n++) /* away from small numbers */
             camp_draw(&workers[i], 2);
         if (pthread_create(&workers[i].thread, NULL, camp_work, &workers[i]))
@@ -259,12 +262,12 @@ static int open_files(camp_client *c, const char *folder)
     int fd;
 
     snprintf(path, sizeof path, "%s/life-%05u.diary", folder, c->life);
-    c->diary = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC,
-                    0644);
+    c->diary =
+        open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
     snprintf(path, sizeof path, "%s/arena", folder);
     fd = open(path, O_RDWR | O_CLOEXEC);
-    c->arena = mmap(NULL, sizeof *c->arena, PROT_READ | PROT_WRITE, MAP_SHARED,
-                    fd, 0);
+    c->arena =
+        mmap(NULL, sizeof *c->arena, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (c->diary < 0 || fd < 0 || c->arena == MAP_FAILED) {
         perror(path);
         return -1;
@@ -283,8 +286,9 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--residue") == 0)
         return look_for_residue(argv[2]);
     if (argc != 8) {
-        fprintf(stderr, "usage: %s URL FOLDER LIFE LEASE_MS KEYS THREADS "
-                        "SEED\n",
+        fprintf(stderr,
+                "usage: %s URL FOLDER LIFE LEASE_MS KEYS THREADS "
+                "SEED\n",
                 argv[0]);
         return 2;
     }
@@ -301,7 +305,8 @@ int main(int argc, char **argv)
         return 2;
     hf_set_log(say_log, NULL, HF_LOG_WARN);
     end.token = (uint64_t)count_in("/proc/self/fd");
-    camp_write(&c, (camp_record){.kind = CAMP_BEGIN, .token = end.token,
+    camp_write(&c, (camp_record){.kind = CAMP_BEGIN,
+                                 .token = end.token,
                                  .number = (uint64_t)getpid()});
     if (open_session(&c, argv[1]) != 0)
         return 1;

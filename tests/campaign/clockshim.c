@@ -22,8 +22,8 @@ __attribute__((constructor)) static void map_offset(void)
 {
     const char *path = getenv("HF_CLOCK_SHIM");
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    void *at = fd >= 0 ? mmap(NULL, 8, PROT_READ, MAP_SHARED, fd, 0)
-                       : MAP_FAILED;
+    void *at =
+        fd >= 0 ? mmap(NULL, 8, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
 
     if (at != MAP_FAILED)
         offset = at;

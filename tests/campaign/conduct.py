@@ -13,6 +13,7 @@ Status: 0 nothing is broken, 1 something is, 2 something could not be run.
 
 import argparse
 import os
+import resource
 import signal
 import sys
 import time
@@ -43,7 +44,8 @@ def read_options():
     parser.add_argument("--seed", type=int, default=None,
                         help="default: the time")
     parser.add_argument("--report", metavar="FILE",
-                        help="write the table there, as Markdown")
+                        help="write the table there, as Markdown, with the "
+                        "last result of each store that has one")
     parser.add_argument("--test", action="store_true",
                         help="as a job of ./check: one line per store, and the "
                         "sum of passed and failed ones last")
@@ -78,10 +80,15 @@ def read_options():
     return options
 
 
+def processor_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def run_one(options, name):
     """The sitting, or None: it could not be run."""
     one = sitting.Sitting(options, name, options.seed)
-    begin = time.monotonic()
+    begin, busy = time.monotonic(), processor_seconds()
     try:
         one.run()
     except NoServer as problem:
@@ -91,12 +98,14 @@ def run_one(options, name):
     if options.planted:
         return run_planted(one)
     print("%s %s: %d acquisitions, %d faults, %d lost, %d stale writes "
-          "refused, %d places compared, %d violations, %d s" % (
+          "refused, %d places compared, %d broken, %d s, %.1f s of the "
+          "processors" % (
               "FAIL" if one.problems else "ok", name, counts["granted"],
               sum(one.injected.values()), counts["lost"], counts["fenced"],
               counts["order_pairs"], len(one.problems),
-              time.monotonic() - begin))
+              time.monotonic() - begin, processor_seconds() - busy))
     if one.problems:
+        print("  violated (the same seed draws the same faults):")
         for problem in one.problems[:20]:
             print("  " + problem)
         print(one.output)
@@ -134,9 +143,13 @@ def main():
         print("%d passed, %d failed, 0 skipped"
               % (len(done) - broken, broken + missing))
     else:
-        print(report.table(done))
+        rows = [report.result(one, options) for one in done]
+        for row in rows:
+            report.save(options.keep, row)
+        print(report.table(rows))
     if options.report:
-        report.write(options.report, done, options)
+        report.write(options.report,
+                     report.load(options.keep, stores.STORES))
     return 1 if broken else 2 if missing else 0
 
 

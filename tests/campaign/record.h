@@ -46,14 +46,14 @@ enum { CAMP_KEYS = 16, CAMP_LIVES = 4096 };
 #define CAMP_ENUM(name, text) CAMP_##name,
 typedef enum camp_kind { CAMP_MAP(CAMP_ENUM) CAMP_KINDS } camp_kind;
 
-enum { /* flags of a request */
+enum {                       /* flags of a request */
        CAMP_TRY = 1 << 0,    /* does not wait */
        CAMP_AGAIN = 1 << 1,  /* its owner holds it already, by `number` */
        CAMP_CANCELS = 1 << 2 /* may be cancelled */
 };
 
-enum { /* CONFIG: what the store promises, in `number` */
-       CAMP_FIFO = 1 << 0,      /* first come, first served, always */
+enum {                     /* CONFIG: what the store promises, in `number` */
+       CAMP_FIFO = 1 << 0, /* first come, first served, always */
        CAMP_FIFO_CALM = 1 << 1, /* the same while there are no faults */
        CAMP_TOKENS = 1 << 2
 };

@@ -116,9 +116,8 @@ static void take_name(conn *c, const char *bytes, size_t len)
     c->seen = true;
     if (!at)
         return;
-    for (at += strlen(mark); at + n < bytes + len && at[n] > ' ' &&
-                             n + 1 < sizeof c->name;
-         n++)
+    for (at += strlen(mark);
+         at + n < bytes + len && at[n] > ' ' && n + 1 < sizeof c->name; n++)
         c->name[n] = at[n];
 }
 
@@ -288,8 +287,7 @@ static void obey(const char *line)
         hold_name(words[1], strcmp(words[2], "on") == 0);
     } else {
         for (int i = 0; i < link_count; i++) {
-            if (strcmp(words[1], "all") == 0 ||
-                strtol(words[1], NULL, 10) == i)
+            if (strcmp(words[1], "all") == 0 || strtol(words[1], NULL, 10) == i)
                 obey_link(i, words);
         }
     }
@@ -413,7 +411,8 @@ static void add_link(int to_port)
     socklen_t len = sizeof at;
 
     l->to_port = to_port;
-    l->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    l->listener =
+        socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (l->listener < 0 ||
         bind(l->listener, (struct sockaddr *)&at, sizeof at) != 0 ||
         listen(l->listener, 128) != 0 ||

@@ -91,8 +91,8 @@ static void judge_busy(camp_case *c)
 
         for (; ahead < c->task_count && (c->tasks[ahead]->asked <= t->answered);
              ahead++) {
-            trace one = {c->tasks[ahead]->asked,
-                         last_trace(c, c->tasks[ahead]), c->tasks[ahead]};
+            trace one = {c->tasks[ahead]->asked, last_trace(c, c->tasks[ahead]),
+                         c->tasks[ahead]};
             trace *two = far[one.t->key];
 
             if (!two[0].t || one.to > two[0].to) {
@@ -134,8 +134,7 @@ static void judge_notice(camp_case *c, const camp_task *t)
 
     if (t->lost_check && t->lost_notice > t->lost_check + late &&
         t->lost_notice - t->lost_check >
-            late +
-                camp_stalled(c, t->life, t->lost_check, t->lost_notice))
+            late + camp_stalled(c, t->life, t->lost_check, t->lost_notice))
         camp_convict(c, 5, t->lost_notice, t, NULL,
                      "told LOST %.0f ms after a check had said it",
                      (double)(t->lost_notice - t->lost_check) / 1e6);

@@ -53,11 +53,10 @@ static void sweep(camp_case *c, const span *spans, size_t count,
                 continue;
             inside[kept++] = o;
             if (excludes(o->t, s->t))
-                camp_convict(c, 1, s->from, s->t, o->t,
-                             "two holders of key %d for %.3f ms", s->t->key,
-                             (double)((o->to < s->to ? o->to : s->to) -
-                                      s->from) /
-                                 1e6);
+                camp_convict(
+                    c, 1, s->from, s->t, o->t,
+                    "two holders of key %d for %.3f ms", s->t->key,
+                    (double)((o->to < s->to ? o->to : s->to) - s->from) / 1e6);
         }
         n = kept;
         inside[n++] = s;
@@ -141,12 +140,10 @@ static void judge_rising(camp_case *c, camp_task **told, size_t count)
             }
         }
         a = largest[b->key][b->mode != HF_EXCLUSIVE];
-        if (b->granted && !(b->flags & CAMP_AGAIN) && a &&
-            b->token <= a->token)
-            camp_convict(c, 2, b->answered, b, a,
-                         "token %llu was granted after %llu",
-                         (unsigned long long)b->token,
-                         (unsigned long long)a->token);
+        if (b->granted && !(b->flags & CAMP_AGAIN) && a && b->token <= a->token)
+            camp_convict(
+                c, 2, b->answered, b, a, "token %llu was granted after %llu",
+                (unsigned long long)b->token, (unsigned long long)a->token);
     }
 }
 

@@ -138,8 +138,7 @@ void camp_judge_order(camp_case *c)
         const camp_record *r = &c->records[i];
 
         if (r->kind == CAMP_SEEN && r->mode == HF_EXCLUSIVE)
-            all[count++] =
-                (wait_proof){r->number, r->at, r->called, r->key};
+            all[count++] = (wait_proof){r->number, r->at, r->called, r->key};
     }
     count = join_proofs(all, count);
     find_runs(c);

@@ -73,7 +73,9 @@ class Server:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             if self.process.poll() is not None:
-                break
+                # Its port may be somebody's for a moment.
+                time.sleep(0.5)
+                self.start()
             if self.ready(self):
                 return
             time.sleep(0.02)

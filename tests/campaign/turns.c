@@ -46,8 +46,11 @@ static void on_change(hf_hold *hold, hf_state state, int reason, void *user)
 
 static camp_record record_of(const turn *t, camp_kind kind)
 {
-    return (camp_record){.kind = (uint8_t)kind, .task = t->task, .key = t->key,
-                         .mode = t->mode, .flags = t->flags};
+    return (camp_record){.kind = (uint8_t)kind,
+                         .task = t->task,
+                         .key = t->key,
+                         .mode = t->mode,
+                         .flags = t->flags};
 }
 
 static void sleep_us(uint32_t us)
@@ -183,9 +186,8 @@ static void stay_inside(turn *t)
     /* Most sections are short; one in many outlives the lease, and lives by
      * its renewals. */
     bool stays = camp_draw(w, 150) == 0;
-    int64_t end =
-        camp_now() + 1000000 * (stays ? c->lease_ms + c->lease_ms / 2
-                                      : (int64_t)camp_draw(w, 12));
+    int64_t end = camp_now() + 1000000 * (stays ? c->lease_ms + c->lease_ms / 2
+                                                : (int64_t)camp_draw(w, 12));
     bool good = check(t);
 
     act(t);
@@ -193,8 +195,7 @@ static void stay_inside(turn *t)
         take_again(t);
     if (good && camp_draw(w, 20) == 0)
         renew(t);
-    while (good && camp_now() < end &&
-           (!stays || !atomic_load(&c->stop))) {
+    while (good && camp_now() < end && (!stays || !atomic_load(&c->stop))) {
         sleep_us(stays ? 20000 + camp_draw(w, 60000) : 2000);
         /* Sometimes it writes without a look: the resource must know. */
         if (camp_draw(w, 2))
