@@ -237,7 +237,14 @@ def strings():
             pair("bsm/redislock 0.9", "go", "bsm")]
 
 
+def planted():
+    store = stores.Redis()
+    return [redis_pair(store, "planted", None, "-", "format=simple",
+                       "redis://%s?format=simple&prefix=x" % store.at)]
+
+
 SYSTEMS = {
+    "planted": planted,
     "spring-redis": spring_redis, "redisson": redisson,
     "spring-jdbc-postgres": lambda: spring_jdbc("postgres"),
     "spring-jdbc-mariadb": lambda: spring_jdbc("mariadb"),
