@@ -215,10 +215,11 @@ struct grpc_channel {
     grpc_conn *current; /* takes new calls; NULL: none stands */
     unsigned stood;     /* how many did */
     grpc_calls line;
-    size_t which;  /* the member to try first */
-    bool dialing;  /* somebody does */
-    bool wanted;   /* streams were lost: a connection without any call */
-    int attention; /* grpc_attend's sum */
+    size_t which;     /* the member to try first */
+    bool dialing;     /* somebody does */
+    bool wanted;      /* streams were lost: a connection without any call */
+    unsigned waiting; /* threads that the dialer thread dials for */
+    int attention;    /* grpc_attend's sum */
     grpc_backoff backoff;
     hf_error failure; /* why the last attempt failed */
     atomic_uint turn; /* a futex: counts attempts that ended */

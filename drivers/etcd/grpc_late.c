@@ -10,7 +10,7 @@
  * below etcd, so a cluster without a majority is not mistaken for a dead
  * member.  Not answered: the connection is cut, and the next member is dialled.
  * etcd closes connections that ping too often: one at a time, and not again
- * before it has answered some call or five seconds have passed.
+ * before it has answered some call or more than five seconds have passed.
  *
  * Safety.  A call that is given up is UNKNOWN, because it may be executed
  * later.  Whoever gives it up takes it out under `mu`; if it was taken for its
@@ -24,7 +24,7 @@
 enum {
     LOOK_MS = 500,  /* a call has waited for so long: is the member there? */
     DEAD_MS = 1500, /* a PING, and nothing at all came for so long: no */
-    CALM_MS = 5000  /* etcd's --grpc-keepalive-min-time */
+    CALM_MS = 5200  /* more than etcd's --grpc-keepalive-min-time, 5 s */
 };
 
 /* ---- The timer ---- */
@@ -84,6 +84,16 @@ void grpc_conn_look(grpc_conn *conn, bool late)
     if (dead)
         grpc_conn_cut(conn, HF_EUNAVAIL, ETIMEDOUT,
                       "the member does not answer any more");
+}
+
+void grpc_look(grpc_channel *channel)
+{
+    grpc_conn *conn = grpc_current(channel);
+
+    if (!conn)
+        return;
+    grpc_conn_look(conn, false);
+    grpc_conn_drop(conn);
 }
 
 /* ---- Giving up ---- */

@@ -32,6 +32,11 @@ typedef struct redis_facts {
     hf_nsec trip_best, trip_worst;
     /* From the namespace's marker: */
     int64_t quarantine_us; /* what is left of it */
+    /* In a cluster, from CLUSTER INFO and what was found on the way: */
+    bool clustered, moving;    /* the second: the slot is, at this moment */
+    int64_t slot;              /* of the namespace */
+    char owner[80], state[16]; /* its node's address; ok, fail */
+    int64_t shards, node_timeout_ms;
     /* From the server's own judgement of our user: */
     bool rights_known, rights_refused; /* the second: not even a script */
     char rights_missing[200];          /* commands, separated by blanks */
@@ -41,5 +46,8 @@ typedef struct redis_facts {
 void redis_facts_init(redis_facts *facts);
 /* Emits every finding, each with its cure. */
 void redis_judge(const redis_facts *facts, hf_doctor_fn *emit, void *user);
+/* The same for what only a cluster has (cluster_judge.c). */
+void redis_judge_cluster(const redis_facts *facts, hf_doctor_fn *emit,
+                         void *user);
 
 #endif

@@ -39,7 +39,10 @@ void redis_facts_init(redis_facts *facts)
                                         .push_hard = -1,
                                         .push_soft = -1,
                                         .push_soft_s = -1,
-                                        .quarantine_us = -1};
+                                        .quarantine_us = -1,
+                                        .slot = -1,
+                                        .shards = -1,
+                                        .node_timeout_ms = -1};
 
     *facts = unknown;
 }
@@ -88,11 +91,12 @@ static void judge_server(const judge *j)
              strcmp(f->role, "slave") == 0 ? "replica" : f->role);
     else if (f->role[0])
         find(j, HF_FINE, "role", "a primary");
-    if (strcmp(f->mode, "cluster") == 0)
+    if (strcmp(f->mode, "cluster") == 0 && !f->clustered)
         find(j, HF_FAIL, "mode",
              "this server is part of a Redis Cluster, where a namespace may "
-             "move to another node: use a server outside of it");
-    else if (f->mode[0])
+             "move to another node: use redis+cluster: or a server outside "
+             "of it");
+    else if (f->mode[0] && !f->clustered)
         find(j, HF_FINE, "mode", "one server, no cluster");
 }
 
