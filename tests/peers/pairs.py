@@ -11,6 +11,7 @@ what the library can do:
              "refused"; "silent": says nothing, does nothing; "frees": it
              frees ours, a known flaw of that version
     foreign  what its unlock says of a lock that another owner has
+    ours     what ours takes: "lock" or "permit"
     left     what of the store's list may be there in the end
 """
 
@@ -30,7 +31,7 @@ class Pair:
         self.again, self.renews, self.woken = True, None, False
         self.robbed, self.foreign = "refused", "refused"
         self.left, self.least, self.tokens = "", 30, False
-        self.prepare = lambda: None
+        self.prepare, self.ours = lambda: None, "lock"
         self.__dict__.update(more)
 
 
@@ -183,15 +184,17 @@ def shedlock_redis():
 def curator():
     store = stores.ZooKeeper()
 
-    def pair(name, variant, options=""):
+    def pair(name, variant, options="", **more):
         return Pair(name, "spring6", "CuratorPeer:" + variant,
                     at=lambda lease: store.at + "/" + variant,
                     url=lambda lease: "zookeeper://%s/%s?tick_ms=100%s"
                     % (store.at, variant, options),
                     remove=lambda key: store.remove("/%s/%s" % (variant, key)),
                     listed=store.left, renews="self", woken=True,
-                    robbed="silent")
+                    robbed="silent", **more)
     return [pair("Curator 5.9, InterProcessMutex", "mutex"),
+            pair("Curator 5.9, InterProcessSemaphoreV2 with one lease",
+                 "semaphore", ours="permit", again=False),
             pair("Curator 5.9, write half of InterProcessReadWriteLock",
                  "write", "&layout=rw"),
             pair("Spring ZooKeeper 6.5", "spring")]
@@ -237,7 +240,14 @@ def strings():
             pair("bsm/redislock 0.9", "go", "bsm")]
 
 
+def planted():
+    store = stores.Redis()
+    return [redis_pair(store, "planted", None, "-", "format=simple",
+                       "redis://%s?format=simple&prefix=x" % store.at)]
+
+
 SYSTEMS = {
+    "planted": planted,
     "spring-redis": spring_redis, "redisson": redisson,
     "spring-jdbc-postgres": lambda: spring_jdbc("postgres"),
     "spring-jdbc-mariadb": lambda: spring_jdbc("mariadb"),

@@ -18,7 +18,8 @@
  * process says `ready` first and ends with its input.  In a storm the key is
  * taken until all lanes of all peers have TARGET sections and this one LEAST;
  * inside, a folder is made that nobody else may have made: the witness that no
- * clock is needed for.  KIND is not looked at here: AT is the URL. */
+ * clock is needed for.  Here KIND is `lock` or `permit`, the only one of its
+ * key, and AT is the URL. */
 #include <errno.h>
 #include <fcntl.h>
 #include <holdfast/holdfast.h>
@@ -44,6 +45,7 @@ typedef struct lane {
     int feed;  /* the other end, for main */
     pthread_t thread;
     hf_session *session;
+    bool permit;
     struct {
         char key[200];
         hf_hold *hold;
@@ -98,15 +100,24 @@ static void do_open(lane *l, char **w, long long asked)
     hf_open_options opt = {HF_OPEN_OPTIONS, .lease_ms = atoll(w[4])};
     hf_error err;
 
+    l->permit = strcmp(w[2], "permit") == 0;
     if (hf_open(&l->session, w[3], &opt, &err) != 0)
         answer(l, "failed", asked, "%s", err.text);
     else
         answer(l, "opened", asked, "holdfast");
 }
 
-static void do_lock(lane *l, const char *key, bool wait, long long asked)
+static int take(lane *l, const char *key, bool wait, hf_hold **ret,
+                hf_error *err)
 {
     hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = wait ? HF_FOREVER : 0};
+
+    return l->permit ? hf_lock_permit(l->session, key, 1, &opt, ret, err)
+                     : hf_lock(l->session, key, &opt, ret, err);
+}
+
+static void do_lock(lane *l, const char *key, bool wait, long long asked)
+{
     hf_hold *hold;
     hf_error err;
 
@@ -114,7 +125,7 @@ static void do_lock(lane *l, const char *key, bool wait, long long asked)
         answer(l, "failed", asked, "too many holds");
         return;
     }
-    if (hf_lock(l->session, key, &opt, &hold, &err) != 0) {
+    if (take(l, key, wait, &hold, &err) != 0) {
         answer(l, err.code == HF_EBUSY ? "busy" : "failed", asked, "%s",
                err.text);
         return;
@@ -212,7 +223,7 @@ static void do_storm(lane *l, char **w, long long begun)
            now_ns() < end) {
         long long asked = now_ns();
 
-        if (hf_lock(l->session, w[2], NULL, &hold, &err) != 0)
+        if (take(l, w[2], true, &hold, &err) != 0)
             break;
         do_section(w[5], log, asked);
         if (hf_release(hold, &err) != 0)

@@ -25,8 +25,9 @@ def walk(path):
 if sys.argv[2] == "list":
     walk("/")
 else:
-    for child in client.get_children(sys.argv[3]):
-        client.delete(sys.argv[3] + "/" + child)
+    there = client.exists(sys.argv[3])
+    for child in client.get_children(sys.argv[3]) if there else []:
+        client.delete(sys.argv[3] + "/" + child, recursive=True)
 client.stop()
 client.close()
 """

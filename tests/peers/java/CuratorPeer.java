@@ -1,8 +1,9 @@
 /* CuratorPeer.java - Curator's InterProcessMutex, the write half of its
- * read/write lock, and Spring's ZookeeperLockRegistry on top of it.
+ * read/write lock, its semaphore, and Spring's ZookeeperLockRegistry.
  *
- * AT is `HOST:PORT/ROOT`, the variant `mutex`, `write`, `read` or `spring`; the
- * lease is the session's time.  Plain Curator as its guide shows it. */
+ * AT is `HOST:PORT/ROOT`, the variant `mutex`, `write`, `semaphore` (of one
+ * lease) or `spring`; the lease is the session's time.  Plain Curator as its
+ * guide shows it. */
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -11,6 +12,8 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.RetryNTimes;
 import org.springframework.integration.zookeeper.lock.ZookeeperLockRegistry;
 
@@ -19,6 +22,7 @@ public final class CuratorPeer implements Peer.Client {
     private final String variant, root;
     private final ZookeeperLockRegistry registry;
     private final Map<String, InterProcessLock> locks = new HashMap<>();
+    private final Map<String, Lease> leases = new HashMap<>();
 
     public CuratorPeer(String variant, String at, long leaseMs)
             throws Exception {
@@ -36,19 +40,23 @@ public final class CuratorPeer implements Peer.Client {
 
     private InterProcessLock of(String key) {
         return locks.computeIfAbsent(key, name -> {
+            String path = root + "/" + name;
             if (variant.equals("mutex"))
-                return new InterProcessMutex(client, root + "/" + name);
-            InterProcessReadWriteLock both =
-                new InterProcessReadWriteLock(client, root + "/" + name);
-            return variant.equals("read") ? both.readLock()
-                                          : both.writeLock();
+                return new InterProcessMutex(client, path);
+            return new InterProcessReadWriteLock(client, path).writeLock();
         });
+    }
+
+    private InterProcessSemaphoreV2 semaphore(String key) {
+        return new InterProcessSemaphoreV2(client, root + "/" + key, 1);
     }
 
     @Override
     public String lock(String key) throws Exception {
         if (variant.equals("spring"))
             registry.obtain(key).lock();
+        else if (variant.equals("semaphore"))
+            leases.put(key, semaphore(key).acquire());
         else
             of(key).acquire();
         return "";
@@ -56,16 +64,22 @@ public final class CuratorPeer implements Peer.Client {
 
     @Override
     public String tryLock(String key) throws Exception {
-        boolean held = variant.equals("spring")
-            ? registry.obtain(key).tryLock()
-            : of(key).acquire(500, TimeUnit.MILLISECONDS);
-        return held ? "" : null;
+        if (variant.equals("spring"))
+            return registry.obtain(key).tryLock() ? "" : null;
+        if (!variant.equals("semaphore"))
+            return of(key).acquire(500, TimeUnit.MILLISECONDS) ? "" : null;
+        Lease lease = semaphore(key).acquire(500, TimeUnit.MILLISECONDS);
+        if (lease != null)
+            leases.put(key, lease);
+        return lease == null ? null : "";
     }
 
     @Override
     public void unlock(String key) throws Exception {
         if (variant.equals("spring"))
             registry.obtain(key).unlock();
+        else if (variant.equals("semaphore"))
+            semaphore(key).returnLease(leases.remove(key));
         else
             of(key).release();
     }
