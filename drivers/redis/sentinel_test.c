@@ -310,7 +310,7 @@ static void calls_follow(void)
     EXPECT(c.outcome == HF_APPLIED && c.answer == 41);
     EXPECT_EQ(atomic_load(&m.doubts), 1);
     EXPECT_EQ(server_number(a, "GET counter"), 1);
-    /* Nobody takes it: not applied, by its deadline, and not without a pause. */
+    /* Nobody takes it: not applied, by its deadline, and not without pauses. */
     EXPECT_STR(server_ask(b, "REPLICAOF 127.0.0.1 1"), "OK");
     atomic_store(&m.finds, 0);
     c = count_once(wire, 1000);
@@ -375,6 +375,55 @@ static void numbers_never_go_back(void)
     hf_close(a);
     hf_close(b);
     hf_set_log(NULL, NULL, HF_LOG_ERROR);
+    server_stop(s);
+}
+
+/* ---- A primary that is left alone ---- */
+
+static int try_code(hf_session *s)
+{
+    hf_hold *hold = NULL;
+    int code = hf_try_lock(s, "k", NULL, &hold, NULL);
+
+    if (code == 0)
+        hf_release(hold, NULL);
+    return code;
+}
+
+/* Its own setting would let it grant for another minute; lag_ms of a strict
+ * store does not: nothing is granted, nothing is extended. */
+static void silent_replicas(void)
+{
+    server *s = server_start(&(server_options){
+        .more = {"--min-replicas-to-write", "1", "--min-replicas-max-lag", "60",
+                 "--repl-diskless-sync-delay", "0"}});
+    char port[16], url[160];
+    hf_session *a, *b;
+    server *replica;
+    guarded g;
+
+    snprintf(port, sizeof port, "%d", s->port);
+    replica = server_start(
+        &(server_options){.more = {"--replicaof", "127.0.0.1", port}});
+    snprintf(url, sizeof url,
+             "redis://127.0.0.1:%d/?strict=yes&max_lease_ms=2000&lag_ms=4000",
+             s->port);
+    EXPECT(WAIT_FOR(strcmp(server_info(s, "min_slaves_good_slaves"), "1") == 0,
+                    LONG_MS));
+    a = open_session(url, 2000);
+    b = open_session(url, 2000);
+    EXPECT(WAIT_FOR(try_code(b) == 0, LONG_MS));
+    guarded_begin(&g, a, "held");
+    server_pause(replica);
+    EXPECT(WAIT_FOR(try_code(b) != 0, LONG_MS));
+    EXPECT(WAIT_FOR(atomic_load(&g.lost), LONG_MS));
+    EXPECT_STR(server_info(s, "min_slaves_good_slaves"), "1");
+    server_continue(replica);
+    EXPECT(WAIT_FOR(try_code(b) == 0, LONG_MS));
+    EXPECT_EQ(hf_error_class(guarded_end(&g)), HF_CLASS_LOST);
+    hf_close(a);
+    hf_close(b);
+    server_stop(replica);
     server_stop(s);
 }
 
