@@ -430,7 +430,8 @@ static void silent_replicas(void)
 static const test_case cases[] = {
     TEST(names_and_places),   TEST(sentinels_disagree),
     TEST(wrong_one_is_named), TEST(sentinels_want_a_password),
-    TEST(calls_follow),       TEST(numbers_never_go_back)};
+    TEST(calls_follow),       TEST(numbers_never_go_back),
+    TEST(silent_replicas)};
 
 int main(int argc, char **argv)
 {
