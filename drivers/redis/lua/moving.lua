@@ -8,6 +8,9 @@
 -- the slot away (that one may be over there already) and by the one that takes
 -- it (it may still come), and by no other.  Nothing was written, so the call is
 -- sent again until the slot has arrived.  (docs/decisions/0026)
-if type(redis.pcall('EXISTS', KEYS[1], KEYS[1] .. '!')) == 'table' then
+--
+-- FIRST is whether the first key exists: who wants to know that need not ask.
+local FIRST = redis.pcall('EXISTS', KEYS[1], KEYS[1] .. '!')
+if type(FIRST) == 'table' then
     return redis.error_reply('TRYAGAIN the slot is being moved')
 end
