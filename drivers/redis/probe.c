@@ -18,8 +18,11 @@
 
 #include "cluster.h"
 #include "probe.h"
+#include "sentinel.h"
 
 typedef struct probe probe;
+
+enum { SENTINELS_MS = 1500 }; /* for all of them */
 
 typedef struct question {
     const char *words[4]; /* NULL-ended; none: `write` does it */
@@ -35,6 +38,8 @@ struct probe {
     hf_store *store;
     size_t next;
     int64_t store_us; /* of the last TIME */
+    bool watched;     /* by sentinels */
+    redis_watch watch;
 };
 
 /* ---- INFO ---- */
@@ -159,6 +164,7 @@ static void note_setting(redis_facts *f, const resp *name, const resp *value)
         {"appendfsync", NULL, f->log_sync, sizeof f->log_sync},
         {"save", NULL, f->snapshots, sizeof f->snapshots},
         {"min-replicas-to-write", &f->min_replicas, NULL, 0},
+        {"min-replicas-max-lag", &f->max_lag_s, NULL, 0},
         {"maxclients", &f->client_limit, NULL, 0},
         {"lua-time-limit", &f->script_ms, NULL, 0},
         {"cluster-node-timeout", &f->node_timeout_ms, NULL, 0},
@@ -399,6 +405,8 @@ static void finish_probe(hf_op *op, probe *p)
     redis_judge(&p->facts, op->emit_finding, op->user);
     if (p->facts.clustered)
         redis_judge_cluster(&p->facts, op->emit_finding, op->user);
+    if (p->watched)
+        redis_judge_sentinel(&p->facts, &p->watch, op->emit_finding, op->user);
     redis_op_of(op)->note = 0;
     hfd_free(p);
     if (op->sent == 0)
@@ -460,7 +468,13 @@ void redis_probe_start(hf_store *store, hf_op *op)
     p->facts.strict = store->strict;
     p->facts.exposed = store->exposed;
     p->facts.max_lease_ms = store->max_lease_ms;
+    p->facts.lag_ms = store->lag_ms;
+    p->facts.confirmed = store->replicas;
     p->facts.lease = op->ttl;
+    /* On this thread, which waits for the answer anyway. */
+    if (op->driven)
+        p->watched = redis_sentinel_watch(store, &p->watch,
+                                          hfd_now() + HF_MS(SENTINELS_MS));
     if (store->cluster) {
         p->facts.clustered = true;
         p->facts.slot = redis_cluster_slot(store->cluster);

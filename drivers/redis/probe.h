@@ -15,6 +15,8 @@ typedef struct redis_facts {
     bool exposed; /* plain TCP that leaves this machine */
     hf_nsec lease;
     int64_t max_lease_ms; /* of a strict namespace */
+    int64_t lag_ms;       /* the same: what a quarantine has in addition */
+    int64_t confirmed;    /* replicas that must have a grant */
     /* From INFO: */
     bool info_refused;
     char version[24], role[16], mode[16];
@@ -24,6 +26,7 @@ typedef struct redis_facts {
     /* From CONFIG GET, some of it from INFO where that is refused: */
     bool config_refused;
     int64_t memory_limit, client_limit, log_on, min_replicas, script_ms;
+    int64_t max_lag_s; /* min-replicas-max-lag */
     int64_t push_hard, push_soft, push_soft_s;
     char policy[32], log_sync[16], snapshots[64];
     bool snapshots_known;

@@ -35,6 +35,7 @@ void redis_facts_init(redis_facts *facts)
                                         .client_limit = -1,
                                         .log_on = -1,
                                         .min_replicas = -1,
+                                        .max_lag_s = -1,
                                         .script_ms = -1,
                                         .push_hard = -1,
                                         .push_soft = -1,
@@ -219,9 +220,8 @@ static void judge_strict(const judge *j)
              (double)f->quarantine_us / 1e6);
     else
         find(j, HF_FINE, "strict",
-             "on: after a restart or failover nothing is granted for %.1f s, "
-             "the longest lease",
-             (double)f->max_lease_ms / 1e3);
+             "on: after a restart or failover nothing is granted for %.1f s",
+             (double)(f->max_lease_ms + f->lag_ms) / 1e3);
     if (!f->strict && f->uptime_s >= 0 &&
         f->uptime_s < f->lease / HF_MS(1000) + 1)
         find(j, HF_WARN, "uptime",

@@ -2,6 +2,7 @@
 #ifndef HF_DRIVERS_REDIS_SENTINEL_H
 #define HF_DRIVERS_REDIS_SENTINEL_H
 
+#include "probe.h"
 #include "store.h"
 
 enum { REDIS_SENTINEL_PORT = 26379 };
@@ -26,5 +27,8 @@ typedef struct redis_watch {
 } redis_watch;
 /* Asks each of them, on this thread.  False: the store has none. */
 bool redis_sentinel_watch(hf_store *store, redis_watch *ret, hf_nsec deadline);
+/* Findings about them (sentinel_judge.c). */
+void redis_judge_sentinel(const redis_facts *facts, const redis_watch *watch,
+                          hf_doctor_fn *emit, void *user);
 
 #endif

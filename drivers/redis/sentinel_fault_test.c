@@ -205,7 +205,7 @@ static void connections_are_cut(void)
     sentinels_stop(all);
 }
 
-/* An operator's failover: the old one is made a replica while we speak to it. */
+/* By an operator: the old one becomes a replica while we speak to it. */
 static void primary_is_demoted(void)
 {
     sentinels *all = sentinels_start(NULL);

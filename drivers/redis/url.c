@@ -112,6 +112,10 @@ static int read_promises(hf_store *store, const hf_url *url, hf_error *err)
         code = hfd_url_number(url, "lag_ms", 0, 3600000, &store->lag_ms, err);
     if (code == 0)
         code = hfd_url_number(url, "replicas", 0, 100, &store->replicas, err);
+    if (code == 0 && cluster && store->replicas > 0)
+        code = hfd_error(err, HF_EURL, "redis", 0,
+                         "replicas= is not for clusters: strict=yes, the "
+                         "default, covers a failover");
     for (size_t i = 0; code == 0 && !store->strict && i < 2; i++) {
         if (hfd_url_option(url, strict_only[i]))
             code = hfd_error(err, HF_EURL, "redis", 0, "%s is for strict=yes",

@@ -394,6 +394,7 @@ static int dial_found(redis_wire *wire, hello *h, hf_nsec deadline,
     hf_nsec now = hfd_now();
     hf__address address = {0};
     redis_found found = {0};
+    hf_error why = {0};
     int code;
 
     memset(h, 0, sizeof *h);
@@ -402,8 +403,12 @@ static int dial_found(redis_wire *wire, hello *h, hf_nsec deadline,
         return code;
     address.host = found.host;
     address.port = found.port;
-    code = hf__dial(&h->link, &address, 1, 0, NULL, wire->tls, deadline, err);
-    return code != 0 ? code : meet(wire, h, &address, deadline, err);
+    code = hf__dial(&h->link, &address, 1, 0, NULL, wire->tls, deadline, &why);
+    if (code != 0)
+        return hfd_error(err, code, "redis", why.native,
+                         "the server to ask is %s:%u now: %s", found.host,
+                         found.port, why.text);
+    return meet(wire, h, &address, deadline, err);
 }
 
 int redis_dial(redis_conn **ret, redis_wire *wire, bool push, hf_nsec deadline,
