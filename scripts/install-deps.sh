@@ -8,6 +8,7 @@
 #   bench   the same, and what ./bench compares with on servers
 #   check   all of these, and what ./check runs
 #   fuzz    the same, and clang's fuzzer
+#   peers   the JDK and Maven, which bring libraries for ./check --peers
 #
 # Looks for each tool itself, not for its package, so that a machine which has
 # its own cmake or compiler is left alone; says in one line what it installs
@@ -150,6 +151,12 @@ need_bench()
         /usr/share/gocode/src/go.etcd.io/etcd/clientv3/concurrency
 }
 
+need_peers()
+{
+    need default-jdk-headless javac
+    need maven mvn
+}
+
 need_fuzz()
 {
     need_build
@@ -203,11 +210,12 @@ apt()
 }
 
 sets="build, redis, zookeeper, etcd, postgres, mysql, odbc, bench, check, fuzz"
+sets="$sets, peers"
 [ $# -gt 0 ] || die "install-deps.sh: say which set: $sets"
 for set in "$@"; do
     case $set in
     build | redis | zookeeper | etcd | postgres | mysql | odbc | bench | \
-        check | fuzz)
+        check | fuzz | peers)
         need_"$set"
         ;;
     *) die "install-deps.sh: no set '$set'; there are $sets" ;;

@@ -209,7 +209,7 @@ def go():
                 f.write(source)
             fetch("go", ["go", "build", "-p", "2", "-o", "peer", "."],
                   "a Go module proxy",
-                  ["peer.go:", "unknown revision", "invalid version"], folder,
+                  ["# peer\n", "unknown revision", "invalid version"], folder,
                   {"GOFLAGS": "-mod=mod -modcacherw -buildvcs=false",
                    "GOTOOLCHAIN": "local",
                    "GOMODCACHE": os.path.join(FOLDER, "go-modules"),

@@ -37,7 +37,7 @@
 #define MAX_LANES 16
 #define MAX_HOLDS 16
 #define MAX_WORDS 8
-#define STORM_SECONDS 150
+#define STORM_SECONDS 300
 
 typedef struct lane {
     char name[32];

@@ -11,7 +11,7 @@ import { appendFileSync, mkdirSync, rmdirSync, statSync, writeFileSync }
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const STORM_NS = 150_000_000_000n;
+const STORM_NS = 300_000_000_000n;
 const require = createRequire(process.argv[2] + "/");
 const packages = { redlock: "redlock", sesame: "@sesamecare-oss/redlock" };
 const Redis = require("ioredis").Redis;

@@ -13,7 +13,7 @@ import threading
 import time
 
 SAYING = threading.Lock()
-STORM_NS = 150 * 10 ** 9
+STORM_NS = 300 * 10 ** 9
 
 
 class RedisPy:

@@ -14,14 +14,18 @@ from fetch import Failed
 KAZOO = """
 import sys
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 client = KazooClient(sys.argv[1], timeout=10)
 client.start(timeout=30)
 def walk(path):
-    for child in client.get_children(path):
-        one = path.rstrip("/") + "/" + child
-        if one != "/zookeeper":
-            print(one, client.get(one)[1].ephemeralOwner)
-            walk(one)
+    try:
+        for child in client.get_children(path):
+            one = path.rstrip("/") + "/" + child
+            if one != "/zookeeper":
+                print(one, client.get(one)[1].ephemeralOwner)
+                walk(one)
+    except NoNodeError:
+        pass  # a container that was empty
 if sys.argv[2] == "list":
     walk("/")
 else:

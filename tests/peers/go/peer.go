@@ -251,7 +251,7 @@ func (l *lane) storm(w []string, begun int64) error {
 	least, _ := strconv.ParseInt(w[4], 10, 64)
 	var log strings.Builder
 	own := int64(0)
-	for (count(w[5]) < target || own < least) && nowNs() < begun+150e9 {
+	for (count(w[5]) < target || own < least) && nowNs() < begun+300e9 {
 		asked := nowNs()
 		if _, err := l.client.lock(w[2], true); err != nil {
 			return err

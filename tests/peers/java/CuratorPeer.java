@@ -6,6 +6,7 @@
  * guide shows it. */
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
@@ -79,7 +80,8 @@ public final class CuratorPeer implements Peer.Client {
         if (variant.equals("spring"))
             registry.obtain(key).unlock();
         else if (variant.equals("semaphore"))
-            semaphore(key).returnLease(leases.remove(key));
+            semaphore(key).returnLease(Objects.requireNonNull(
+                leases.remove(key), "no lease to give back"));
         else
             of(key).release();
     }

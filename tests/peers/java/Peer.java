@@ -26,7 +26,7 @@ public final class Peer implements Runnable {
         void close() throws Exception;
     }
 
-    private static final long STORM_NS = 150_000_000_000L;
+    private static final long STORM_NS = 300_000_000_000L;
     private static final PrintStream OUT = System.out;
 
     private final String name;
