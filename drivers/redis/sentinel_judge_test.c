@@ -93,7 +93,7 @@ static void the_sentinels(void)
     EXPECT_FOUND("sentinels", HF_WARN, "another primary");
     w = sound_watch();
     w.quorum = 4;
-    EXPECT_FOUND("quorum", HF_WARN, "never be promoted");
+    EXPECT_FOUND("quorum", HF_WARN, "ever be promoted");
     w.quorum = 1;
     w.sentinels = 2;
     EXPECT_FOUND("quorum", HF_WARN, "run three");
