@@ -31,11 +31,23 @@ static void moves_under_load(void)
     cluster_end(&w);
 }
 
-static int count_channels(server *s)
+/* Do all who wait for "k" listen at this node?  Their records begin with the
+ * session's id. */
+static bool all_listen(server *s, int count)
 {
-    const char *said = server_ask(s, "PUBSUB SHARDCHANNELS");
+    char records[4096];
+    const char *said = server_ask(s, "HGETALL hf:{t}:d:k");
+    int found = 0;
 
-    return said && *said == '*' ? atoi(said + 1) : 0;
+    if (!said || *said != '*')
+        return false;
+    snprintf(records, sizeof records, "%s", said);
+    for (const char *at = strstr(records, " 0 0 "); at;
+         at = strstr(at + 5, " 0 0 ")) {
+        said = server_ask(s, "PUBSUB SHARDNUMSUB hf:{t}:c:%.32s", at - 32);
+        found += said && strstr(said, ":1\r\n") ? 1 : 0;
+    }
+    return found == count;
 }
 
 /* Three who wait keep their places, and hear of their turn at the new node
@@ -53,10 +65,13 @@ static void waiters_move_along(void)
         s[i] = open_at(w.url, 30000);
     hold = take(s[0], "k");
     before = hf_hold_token(hold);
-    for (int i = 1; i < 4; i++)
+    for (int i = 1; i < 4; i++) {
         waiter_start(&waits[i], s[i]);
+        /* It has its place, before the next one asks for his. */
+        AWAIT(server_number(w.node[w.owner], "ZCARD hf:{t}:w:k") == i);
+    }
     move_slot(&w, w.owner, w.other, 0, 0);
-    AWAIT(count_channels(w.node[w.other]) >= 3);
+    AWAIT(all_listen(w.node[w.other], 3));
     give(hold);
     for (int i = 1; i < 4; i++) {
         AWAIT(atomic_load(&waits[i].done));

@@ -62,14 +62,14 @@ bool redis_lacks_replicas(hf_op *op, hf_error *ret)
 {
     const redis_op *own = redis_op_of(op);
     int64_t want = own->store->replicas;
-    int has = own->call.acked;
+    int has = own->call.acked == UINT8_MAX ? 0 : own->call.acked;
 
     if (!own->call.waits || has >= want)
         return false;
     hfd_error(ret, HF_EUNAVAIL, "redis", 0,
               "%d of the %lld replicas that the URL asks for have confirmed it "
               "in time: see replicas= and the replication of the server",
-              has < 0 ? 0 : has, (long long)want);
+              has, (long long)want);
     return true;
 }
 

@@ -39,10 +39,11 @@ static lone lone_start(const char *name, int primary, const char *more)
     snprintf(ask.socket, sizeof ask.socket, "%s/socket", folder);
     EXPECT(mkdir(folder, 0700) == 0 && (f = fopen(path, "w")) != NULL);
     fprintf(f,
-            "port %d\nbind 127.0.0.1\nunixsocket %s\n"
+            "%sport %d\nbind 127.0.0.1\nunixsocket %s\n"
             "sentinel monitor %s 127.0.0.1 %d 1\n"
             "sentinel down-after-milliseconds %s 600000\n%s\n",
-            one.port, ask.socket, name, primary, name, more);
+            strstr(more, "tls-") ? "port 0\ntls-" : "", one.port, ask.socket,
+            name, primary, name, more);
     EXPECT(fclose(f) == 0);
     one.pid = child_start(words, log);
     EXPECT(WAIT_FOR(access(ask.socket, F_OK) == 0 && server_ask(&ask, "PING"),
@@ -155,6 +156,37 @@ static void wrong_one_is_named(void)
     lone_end(&one);
     server_stop(a);
     server_stop(b);
+}
+
+/* Sentinels and servers, both. */
+static void over_tls(void)
+{
+    const char *certs = test_certificates();
+    server *s = server_start(&(server_options){.tls = true});
+    char more[900];
+    hf_error err;
+    lone one;
+
+    snprintf(more, sizeof more,
+             "tls-replication yes\ntls-auth-clients no\n"
+             "tls-ca-cert-file %s/ca.pem\ntls-cert-file %s/server.pem\n"
+             "tls-key-file %s/server.key",
+             certs, certs, certs);
+    one = lone_start("jobs", s->tls_port, more);
+    EXPECT_OK(open_code(&err,
+                        "rediss+sentinel://localhost:%d/jobs?"
+                        "ca_file=%s/ca.pem",
+                        one.port, certs),
+              err);
+    EXPECT_CODE(open_code(&err,
+                          "rediss+sentinel://localhost:%d/jobs?"
+                          "ca_file=%s/other-ca.pem",
+                          one.port, certs),
+                HF_EAUTH);
+    EXPECT(open_code(&err, "redis+sentinel://localhost:%d/jobs", one.port) !=
+           0);
+    lone_end(&one);
+    server_stop(s);
 }
 
 static void sentinels_want_a_password(void)
@@ -431,7 +463,7 @@ static const test_case cases[] = {
     TEST(names_and_places),   TEST(sentinels_disagree),
     TEST(wrong_one_is_named), TEST(sentinels_want_a_password),
     TEST(calls_follow),       TEST(numbers_never_go_back),
-    TEST(silent_replicas)};
+    TEST(silent_replicas),    TEST(over_tls)};
 
 int main(int argc, char **argv)
 {

@@ -59,7 +59,7 @@ struct redis_call {
     uint8_t before; /* so many replies come before the one that counts; set by
                        encode, if ever */
     bool waits;     /* one more reply, a number, comes behind it: WAIT's */
-    int8_t acked;   /* by the wire: that number; -1: it was none */
+    uint8_t acked;  /* by the wire: that number, at most 254; 255: none */
     uint8_t state;  /* the wire's, like all that follows; 0 before the first
                       start, then untouched */
     uint8_t strays; /* so often a server said that it is not the one */

@@ -206,7 +206,7 @@ static void land_error(redis_conn *conn, redis_call *call, const resp *reply)
  * handled together, so that nothing of the first has to be kept.  1: one reply
  * is all there is to wait for, or *ret_size; 0: not yet; -1: it is not RESP. */
 static long look_behind(redis_conn *conn, const char *bytes, size_t len,
-                        size_t *ret_size, int8_t *ret_acked)
+                        size_t *ret_size, uint8_t *ret_acked)
 {
     const redis_call *call;
     resp reply;
@@ -214,7 +214,7 @@ static long look_behind(redis_conn *conn, const char *bytes, size_t len,
     bool waits;
 
     *ret_size = 0;
-    *ret_acked = -1;
+    *ret_acked = UINT8_MAX;
     if (!conn->wire->waits)
         return 1;
     redis_lock(conn->wire);
@@ -229,7 +229,7 @@ static long look_behind(redis_conn *conn, const char *bytes, size_t len,
     reply = resp_at(bytes);
     *ret_size = (size_t)size;
     if (reply.type == RESP_INTEGER && reply.number >= 0)
-        *ret_acked = (int8_t)(reply.number < 127 ? reply.number : 127);
+        *ret_acked = (uint8_t)(reply.number < 254 ? reply.number : 254);
     return 1;
 }
 
@@ -250,7 +250,7 @@ static bool is_spent(redis_conn *conn)
 }
 
 static void land_reply(redis_conn *conn, redis_call *call, const char *bytes,
-                       int8_t acked)
+                       uint8_t acked)
 {
     resp reply = resp_at(bytes);
 
@@ -266,7 +266,7 @@ static ssize_t conn_received(void *ctx, const char *bytes, size_t len,
 {
     redis_conn *conn = ctx;
     size_t eaten = 0, tail = 0;
-    int8_t acked = -1;
+    uint8_t acked = UINT8_MAX;
 
     if (conn->push)
         return redis_push_received(conn, bytes, len, err);
