@@ -22,7 +22,7 @@ set_property(GLOBAL PROPERTY HF_TEST_LINES "")
 
 # What stands before the program of a test that needs servers; behind
 # all but those of Redis stands which of them, then the program.
-foreach(kind redis redlock sql zookeeper etcd)
+foreach(kind redis sentinel cluster redlock sql zookeeper etcd)
     string(TOUPPER HF_WITH_${kind} variable)
     set(${variable} ${PROJECT_SOURCE_DIR}/tests/harness/with-${kind})
 endforeach()
@@ -89,8 +89,31 @@ function(hf_not_under sanitizer)
     endif()
 endfunction()
 
+# HF_TEST_FLAGS go to the sources of the test programs alone: ./check compiles
+# those four times and runs each for a moment, so that optimising them costs more
+# than it gives.  Not to programs that compute for long.
+set(HF_TEST_FLAGS "" CACHE STRING "more flags for the test programs")
+set(HF_COMPUTING "^(sim|fuzz_|model_test|stress|holdfast_)")
+function(hf_flag_tests folder)
+    get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+    foreach(below IN LISTS folders)
+        hf_flag_tests(${below})
+    endforeach()
+    get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+    foreach(target IN LISTS targets)
+        get_target_property(type ${target} TYPE)
+        if((type STREQUAL "EXECUTABLE" AND NOT target MATCHES ${HF_COMPUTING})
+           OR target MATCHES "^hf_(harness|behave)$")
+            target_compile_options(${target} PRIVATE ${HF_TEST_FLAGS})
+        endif()
+    endforeach()
+endfunction()
+
 # Runs when the whole tree has been read, whoever registered last.
 function(hf_write_tests)
+    if(HF_TEST_FLAGS)
+        hf_flag_tests(${CMAKE_SOURCE_DIR})
+    endif()
     get_property(lines GLOBAL PROPERTY HF_TEST_LINES)
     file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/tests.txt" CONTENT "${lines}")
 endfunction()

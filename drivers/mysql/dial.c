@@ -22,7 +22,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "my.h"
@@ -74,27 +73,6 @@ int my_library(hf_error *err)
 
 /* ---- Ending ------------------------------------------------------------- */
 
-/* The socket is replaced by one whose other end is gone: closing the old one
- * with linger 0 sends a reset, and what the library says at its end fails at
- * once.  (One that was never connected would do without TLS only: OpenSSL takes
- * that error for one that passes, and writes for ever.) */
-static void reset_socket(int fd)
-{
-    struct linger now = {.l_onoff = 1, .l_linger = 0};
-    int pair[2];
-
-    if (fd < 0)
-        return;
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-        shutdown(fd, SHUT_RDWR);
-        return;
-    }
-    close(pair[1]);
-    dup3(pair[0], fd, O_CLOEXEC);
-    close(pair[0]);
-}
-
 void my_disconnect(sql_conn *conn, bool reset)
 {
     my_conn *c = (my_conn *)conn;
@@ -104,7 +82,7 @@ void my_disconnect(sql_conn *conn, bool reset)
         return;
     my_quiet_begin(&quiet, c->tls);
     if (c->my && (reset || c->broken))
-        reset_socket(mysql_get_socket(c->my));
+        sql_reset_socket(mysql_get_socket(c->my));
     if (c->my)
         mysql_close(c->my);
     /* Behind the connection's end the server is not told of each. */
@@ -144,11 +122,11 @@ bool my_stands(sql_conn *conn)
 
 /* ---- Connecting --------------------------------------------------------- */
 
-static void set_options(const my_port *port, MYSQL *my)
+static void set_options(const sql_place *place, MYSQL *my)
 {
     const size_t stack = STACK_SIZE;
     const unsigned protocol =
-        port->socket ? MYSQL_PROTOCOL_SOCKET : MYSQL_PROTOCOL_TCP;
+        place->socket ? MYSQL_PROTOCOL_SOCKET : MYSQL_PROTOCOL_TCP;
     const unsigned no_files = 0;
     const my_bool no = 0, yes = 1;
 
@@ -159,18 +137,18 @@ static void set_options(const my_port *port, MYSQL *my)
     mysql_options(my, MYSQL_REPORT_DATA_TRUNCATION, &yes);
     mysql_options(my, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     mysql_options4(my, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "holdfast");
-    if (port->tls == MY_TLS_NO || port->socket)
+    if (place->tls == SQL_TLS_NO || place->socket)
         return;
     mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &yes);
-    if (port->tls == MY_TLS_PREFER)
+    if (place->tls == SQL_TLS_PREFER)
         return;
-    if (port->ca_file)
-        mysql_options(my, MYSQL_OPT_SSL_CA, port->ca_file);
-    if (port->cert_file)
-        mysql_options(my, MYSQL_OPT_SSL_CERT, port->cert_file);
-    if (port->key_file)
-        mysql_options(my, MYSQL_OPT_SSL_KEY, port->key_file);
-    if (port->tls_verify)
+    if (place->ca_file)
+        mysql_options(my, MYSQL_OPT_SSL_CA, place->ca_file);
+    if (place->cert_file)
+        mysql_options(my, MYSQL_OPT_SSL_CERT, place->cert_file);
+    if (place->key_file)
+        mysql_options(my, MYSQL_OPT_SSL_KEY, place->key_file);
+    if (place->tls_verify)
         mysql_options(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &yes);
 }
 
@@ -186,14 +164,13 @@ static int keep_from_exec(const my_conn *c, int status)
 
 static int begin_connect(my_conn *c, size_t host, MYSQL **ret)
 {
-    const my_port *port = (const my_port *)c->base.port;
+    const sql_place *p = &((const my_port *)c->base.port)->place;
     int status;
 
     hold_forks();
     status = mysql_real_connect_start(
-        ret, c->my, port->socket ? NULL : port->hosts[host], port->user,
-        port->password, port->database, port->ports[host], port->socket,
-        CLIENT_FOUND_ROWS);
+        ret, c->my, p->socket ? NULL : p->hosts[host], p->user, p->password,
+        p->database, p->ports[host], p->socket, CLIENT_FOUND_ROWS);
     let_fork();
     return status;
 }
@@ -213,14 +190,14 @@ static int dial(const my_port *port, size_t host, my_conn *c, const char *where,
 {
     MYSQL *done = NULL;
 
-    set_options(port, c->my);
+    set_options(&port->place, c->my);
     MY_DRIVE(c, deadline, keep_from_exec(c, begin_connect(c, host, &done)),
              keep_from_exec(c, go_on_connecting(c, status, &done)));
     if (!done)
         return my_judge_dial(c, where, err);
     (void)keep_from_exec(c, 0);
     c->tls = mysql_get_ssl_cipher(c->my) != NULL;
-    if (port->tls == MY_TLS_YES && !c->tls)
+    if (port->place.tls == SQL_TLS_YES && !c->tls)
         return hfd_error(err, HF_EAUTH, "mysql", 0,
                          "the server at %s speaks no TLS, and tls=yes asks for "
                          "it: set it up there (ssl_cert, ssl_key)",
@@ -277,11 +254,7 @@ static int connect_to(my_port *port, size_t host, hf_nsec deadline,
         my_disconnect(&c->base, false);
         return hfd_error(err, HF_ENOMEM, "mysql", 0, "out of memory");
     }
-    if (port->socket)
-        snprintf(where, sizeof where, "%.110s", port->socket);
-    else
-        snprintf(where, sizeof where, "%.100s:%u", port->hosts[host],
-                 port->ports[host]);
+    sql_place_say_host(&port->place, host, where, sizeof where);
     code = dial(port, host, c, where, deadline, err);
     if (code == 0) {
         c->mariadb = strstr(mysql_get_server_info(c->my), "MariaDB") != NULL;
@@ -306,14 +279,10 @@ int my_connect(sql_port *base, hf_nsec deadline, sql_conn **ret, hf_error *err)
     my_quiet quiet;
     int code = c ? 0 : HF_EUNAVAIL;
 
-    my_quiet_begin(&quiet, port->tls != MY_TLS_NO);
-    for (size_t i = 0; !c && i < port->host_count; i++) {
-        hf_nsec now = hfd_now();
-        hf_nsec share = (deadline - now) / (hf_nsec)(port->host_count - i);
-
-        if (deadline == HF_NEVER || share > HF_MS(30000))
-            share = HF_MS(30000);
-        code = connect_to(port, i, now + share, &c, &why);
+    my_quiet_begin(&quiet, port->place.tls != SQL_TLS_NO);
+    for (size_t i = 0; !c && i < port->place.host_count; i++) {
+        code = connect_to(port, i, sql_place_turn(&port->place, i, deadline),
+                          &c, &why);
         if (code == HF_ENOMEM)
             break;
     }

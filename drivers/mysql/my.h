@@ -11,11 +11,11 @@
 #include <signal.h>
 #include <stdatomic.h>
 
+#include "../sql/place.h"
 #include "../sql/port.h"
 #include "../sql/store.h"
 
 enum {
-    MY_HOSTS = 8,
     MY_NAMED = 64, /* prepared statements of a connection */
     MY_STATEMENT_MS = 2000,
     MY_LOCK_S = 1,
@@ -23,8 +23,6 @@ enum {
     MY_CELL = 1024, /* a longer cell is fetched by itself */
     MY_COLUMNS = 16
 };
-
-typedef enum my_tls { MY_TLS_NO, MY_TLS_PREFER, MY_TLS_YES } my_tls;
 
 typedef struct my_port my_port;
 typedef struct my_conn my_conn;
@@ -54,16 +52,7 @@ typedef struct my_known {
 
 struct my_port {
     sql_port base;
-    char *text; /* the strings below live here */
-    size_t text_len;
-    const char *user, *password, *database;
-    const char *socket; /* NULL: TCP */
-    const char *hosts[MY_HOSTS];
-    unsigned ports[MY_HOSTS];
-    size_t host_count;
-    my_tls tls;
-    bool tls_verify;
-    const char *ca_file, *cert_file, *key_file;
+    sql_place place;
     bool no_returning;        /* as if the server could not */
     _Atomic(my_conn *) spare; /* the one that learnt what the server is */
     my_bell bell;

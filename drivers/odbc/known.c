@@ -22,7 +22,8 @@ static const char *const postgres_hello[] = {
     " set_config('default_transaction_isolation', 'read committed', false),"
     " set_config('client_min_messages', 'warning', false),"
     " set_config('synchronous_commit',"
-    " CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')"
+    " CASE WHEN current_setting('synchronous_commit') IN"
+    " ('off', 'local', 'remote_write')"
     " THEN 'on' ELSE current_setting('synchronous_commit') END, false)",
     "SELECT CASE WHEN pg_is_in_recovery()"
     " OR current_setting('transaction_read_only') = 'on' THEN 1 ELSE 0 END,"

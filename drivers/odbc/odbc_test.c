@@ -358,7 +358,7 @@ static void doctor(void)
     EXPECT_HAS(f.text, " driver:0 ");
     EXPECT_HAS(f.text, " autocommit:0 ");
     EXPECT_HAS(f.text, " deadline:0 ");
-    EXPECT_HAS(f.text, " fsync:2 "); /* the tests' servers have it off */
+    EXPECT_HAS(f.text, " durability:2 "); /* the tests' servers have it off */
     EXPECT_HAS(f.text, " race:0 ");
     EXPECT_EQ(sql_server_number(server, "SELECT count(*) FROM hf_value"), 0);
     examine(

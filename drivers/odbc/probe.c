@@ -102,31 +102,35 @@ typedef struct setting {
     const char *of, *text; /* whose; the question */
     const char *good;      /* the answers that are, separated by blanks */
     hf_level level;        /* of any other */
-    const char *name, *told;
+    const char *name, *shown, *told; /* of the finding; put before the answer */
 } setting;
 
 static const setting settings[] = {
-    {"postgres", "SELECT current_setting('fsync')", " on ", HF_FAIL, "fsync",
+    {"postgres", "SELECT current_setting('fsync')", " on ", HF_FAIL,
+     "durability", "fsync ",
      "a crash of the machine may lose or destroy what was committed: set "
      "fsync = on"},
+    {"postgres", "SELECT current_setting('full_page_writes')", " on ", HF_FAIL,
+     "durability", "full_page_writes ",
+     "a crash of the machine may destroy pages: set full_page_writes = on"},
     {"postgres", "SELECT current_setting('synchronous_commit')",
-     " on remote_apply remote_write ", HF_WARN, "synchronous_commit",
+     " on remote_apply ", HF_WARN, "durability", "synchronous_commit ",
      "a crash of the server forgets the last locks: ALTER ROLE ... SET "
      "synchronous_commit = on"},
     {"mysql", "SELECT @@global.innodb_flush_log_at_trx_commit", " 1 ", HF_WARN,
-     "flush",
+     "durability", "innodb_flush_log_at_trx_commit ",
      "a crash of the machine forgets the last locks: set "
      "innodb_flush_log_at_trx_commit = 1"},
-    {"mysql", "SELECT @@global.wsrep_on", " 0 OFF ", HF_WARN, "galera",
+    {"mysql", "SELECT @@global.wsrep_on", " 0 OFF ", HF_WARN, "galera", "",
      "in a Galera cluster commits may vanish: let all clients use one node, "
      "and take locks here for efficiency only"},
-    {"sqlite", "PRAGMA journal_mode", " wal ", HF_WARN, "journal",
+    {"sqlite", "PRAGMA journal_mode", " wal ", HF_WARN, "journal", "",
      "not WAL: readers and writers shut each other out; delete JournalMode "
      "from the connection string"},
-    {"sqlite", "PRAGMA synchronous", " 2 3 ", HF_WARN, "sync",
+    {"sqlite", "PRAGMA synchronous", " 2 3 ", HF_WARN, "sync", "",
      "after a power cut tokens may be given out a second time: delete "
      "SyncPragma from the connection string"},
-    {"sqlite", "PRAGMA quick_check(1)", " ok ", HF_FAIL, "integrity",
+    {"sqlite", "PRAGMA quick_check(1)", " ok ", HF_FAIL, "integrity", "",
      "the file is damaged: restore it, or delete it while nobody runs"},
 };
 
@@ -149,10 +153,11 @@ static void find_settings(const odbc_port *port, sql_conn *conn,
             continue;
         snprintf(sought, sizeof sought, " %.50s ", sql_cell(&rows, 0, 0));
         if (strstr(s->good, sought))
-            find(op, HF_FINE, s->name, "%.100s", sql_cell(&rows, 0, 0));
+            find(op, HF_FINE, s->name, "%s%.100s", s->shown,
+                 sql_cell(&rows, 0, 0));
         else
-            find(op, s->level, s->name, "'%.100s': %s", sql_cell(&rows, 0, 0),
-                 s->told);
+            find(op, s->level, s->name, "%s'%.100s': %s", s->shown,
+                 sql_cell(&rows, 0, 0), s->told);
     }
     sql_rows_done(&rows);
 }

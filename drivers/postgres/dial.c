@@ -18,12 +18,10 @@
  * idle session.  After a statement that was given up the connection is ended by
  * a reset, so that its bytes do not arrive later. */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "postgres.h"
@@ -55,27 +53,6 @@ int pg_wait(int fd, short events, hf_nsec deadline)
 
 /* ---- Ending ------------------------------------------------------------- */
 
-/* The socket is replaced by one whose other end is closed: closing the old one
- * with linger 0 sends a reset, and what libpq says at its end goes nowhere.
- * (One that was never connected answers ENOTCONN, which TLS may try again.) */
-static void reset_socket(int fd)
-{
-    struct linger now = {.l_onoff = 1, .l_linger = 0};
-    int pair[2];
-
-    if (fd < 0)
-        return;
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-                   pair) != 0) {
-        shutdown(fd, SHUT_RDWR);
-        return;
-    }
-    close(pair[1]);
-    dup3(pair[0], fd, O_CLOEXEC);
-    close(pair[0]);
-}
-
 void pg_disconnect(sql_conn *conn, bool reset)
 {
     pg_conn *c = (pg_conn *)conn;
@@ -83,7 +60,7 @@ void pg_disconnect(sql_conn *conn, bool reset)
     if (!c)
         return;
     if (reset)
-        reset_socket(PQsocket(c->pg));
+        sql_reset_socket(PQsocket(c->pg));
     PQfinish(c->pg);
     for (unsigned i = 0; i < c->named_count; i++)
         hfd_free(c->named[i].text);
@@ -134,19 +111,27 @@ static void on_notice(void *arg, const PGresult *notice)
         c->broken = true; /* it ended an idle connection */
 }
 
-static PGconn *start_dial(const pg_port *port, size_t host)
+static const char *ssl_mode(const sql_place *place)
 {
+    if (place->tls != SQL_TLS_YES)
+        return place->tls == SQL_TLS_NO ? "disable" : "prefer";
+    return place->tls_verify ? "verify-full" : "require";
+}
+
+static PGconn *start_dial(const sql_place *place, size_t host)
+{
+    char number[16];
     const char *names[OPTIONS_MAX], *values[OPTIONS_MAX];
     const char *const all[][2] = {
-        {"host", port->hosts[host]},
-        {"port", port->ports[host]},
-        {"user", port->user},
-        {"password", port->password},
-        {"dbname", port->database},
-        {"sslmode", port->sslmode},
-        {"sslrootcert", port->ca_file},
-        {"sslcert", port->cert_file},
-        {"sslkey", port->key_file},
+        {"host", place->socket ? place->socket : place->hosts[host]},
+        {"port", number},
+        {"user", place->user},
+        {"password", place->password},
+        {"dbname", place->database},
+        {"sslmode", ssl_mode(place)},
+        {"sslrootcert", place->ca_file},
+        {"sslcert", place->cert_file},
+        {"sslkey", place->key_file},
         {"gssencmode", "disable"},
         {"target_session_attrs", "read-write"},
         {"application_name", "holdfast"},
@@ -158,6 +143,7 @@ static PGconn *start_dial(const pg_port *port, size_t host)
     size_t n = 0;
 
     _Static_assert(sizeof all / sizeof *all < OPTIONS_MAX, "room");
+    snprintf(number, sizeof number, "%u", place->ports[host]);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!all[i][1] || !*all[i][1])
             continue;
@@ -249,10 +235,9 @@ static int connect_to(pg_port *port, size_t host, hf_nsec deadline,
 
     if (!c)
         return hfd_error(err, HF_ENOMEM, "postgres", 0, "out of memory");
-    snprintf(where, sizeof where, "%.100s:%s", port->hosts[host],
-             port->ports[host]);
+    sql_place_say_host(&port->place, host, where, sizeof where);
     c->base.port = &port->base;
-    c->pg = start_dial(port, host);
+    c->pg = start_dial(&port->place, host);
     if (!c->pg)
         code = hfd_error(err, HF_ENOMEM, "postgres", 0, "out of memory");
     else
@@ -274,13 +259,9 @@ int pg_connect(sql_port *base, hf_nsec deadline, sql_conn **ret, hf_error *err)
     pg_conn *c = NULL;
     int code = HF_EUNAVAIL;
 
-    for (size_t i = 0; i < port->host_count; i++) {
-        hf_nsec now = hfd_now();
-        hf_nsec share = (deadline - now) / (hf_nsec)(port->host_count - i);
-
-        if (deadline == HF_NEVER || share > HF_MS(30000))
-            share = HF_MS(30000);
-        code = connect_to(port, i, now + share, &c, &why);
+    for (size_t i = 0; i < port->place.host_count; i++) {
+        code = connect_to(port, i, sql_place_turn(&port->place, i, deadline),
+                          &c, &why);
         if (code == 0) {
             *ret = &c->base;
             return 0;

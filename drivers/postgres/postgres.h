@@ -10,10 +10,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "sql/place.h"
 #include "sql/store.h"
 
 enum {
-    PG_HOSTS = 8,
     PG_NAMED = 64, /* prepared statements of a connection */
     PG_STATEMENT_MS = 5000,
     PG_LOCK_MS = 2000,
@@ -39,14 +39,7 @@ typedef struct pg_listener {
 
 struct pg_port {
     sql_port base;
-    char *text;       /* the strings below live here */
-    const char *user; /* NULL: libpq's own choice */
-    const char *password;
-    const char *database;
-    const char *sslmode, *ca_file, *cert_file, *key_file;
-    const char *hosts[PG_HOSTS];
-    char ports[PG_HOSTS][8];
-    size_t host_count;
+    sql_place place; /* what it does not say is libpq's own choice */
     pg_pooler pooler;
     atomic_bool pooled; /* a pooler of transactions was seen */
     atomic_bool pooler_told;

@@ -123,7 +123,7 @@ bool pg_ask_facts(sql_conn *conn, const char *schema, const char *prefix,
     *ret = (pg_facts){
         .pooled = atomic_load(&port->pooled),
         .tls = PQsslInUse(c->pg) != 0,
-        .verified = strcmp(port->sslmode, "verify-full") == 0,
+        .verified = port->place.tls == SQL_TLS_YES && port->place.tls_verify,
         .local = host_is_local(PQhost(c->pg)),
     };
     good = pg_say(conn, text, deadline, &rows, err) == SQL_DONE;

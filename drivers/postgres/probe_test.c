@@ -146,12 +146,12 @@ static void facts_through_a_pooler(void)
     pg_facts f;
 
     sql_server_ask(s, "ALTER ROLE postgres SET synchronous_commit = off;"
-                      "ALTER ROLE postgres SET statement_timeout = 77");
+                      "ALTER ROLE postgres SET statement_timeout = 7777");
     conn = conn_to(port);
     EXPECT(pg_ask_facts(conn, "", "hf_", in_ms(5000), &f, &err));
     EXPECT(f.pooled);
     EXPECT_STR(f.commit, "off");
-    EXPECT_EQ(f.statement_ms, 77);
+    EXPECT_EQ(f.statement_ms, 7777);
     port->class->disconnect(conn, false);
     port->class->close(port);
     sql_server_stop(pooler);

@@ -132,7 +132,8 @@ int main(int argc, char **argv)
     pid_t pid;
 
     if (argc > 2 || !stock_choose(argc > 1 ? argv[1] : NULL))
-        die("usage: oversell, or oversell-postgres postgres://HOST/DATABASE");
+        die("usage: oversell [URL of the locks], "
+            "or oversell-postgres postgres://HOST/DATABASE");
     folder_path(dir, sizeof dir, tmp != NULL && *tmp ? tmp : "/tmp",
                 "holdfast-oversell-XXXXXX");
     if (mkdtemp(dir) == NULL)

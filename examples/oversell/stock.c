@@ -10,9 +10,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 const char stock_fence[] = "WHERE token <";
+
+/* Of the locks; NULL: in a file beside the shop's. */
+static const char *locks;
 
 struct stock {
     sqlite3 *db;
@@ -60,17 +64,23 @@ static int read_number(stock *s, const char *sql)
 
 bool stock_choose(const char *where)
 {
-    return where == NULL;
+    locks = where;
+    return where == NULL || strchr(where, ':') != NULL;
 }
 
 void stock_leave_nothing(void)
 {
-    /* Its files are in the folder that the program removes. */
+    /* Its files are in the folder that the program removes; of a store of
+     * locks that was given nothing but its own tables or keys is left. */
 }
 
 void stock_locks(char *ret, size_t cap, const char *path)
 {
-    snprintf(ret, cap, "sqlite:%s", path);
+    int n = locks ? snprintf(ret, cap, "%s", locks)
+                  : snprintf(ret, cap, "sqlite:%s", path);
+
+    if (n < 0 || (size_t)n >= cap)
+        die("the URL '%s' is too long", locks ? locks : path);
 }
 
 stock *stock_open(const char *path)

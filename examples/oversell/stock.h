@@ -1,6 +1,7 @@
 /* stock.h - the shop's database: one row of stock, and the orders taken.
  *
- * On SQLite (stock.c) or on PostgreSQL (stock_postgres.c): two programs. */
+ * On SQLite (stock.c; the locks may be elsewhere) or on PostgreSQL
+ * (stock_postgres.c): two programs. */
 #ifndef STOCK_H
 #define STOCK_H
 
