@@ -105,7 +105,9 @@ def run_one(options, name):
               counts["order_pairs"], len(one.problems),
               time.monotonic() - begin, processor_seconds() - busy))
     if one.problems:
-        print("  violated (the same seed draws the same faults):")
+        if not all(p.startswith(("I8:", "I9:", "I10:"))
+                   for p in one.problems):
+            print("  violated, from what the clients were told:")
         for problem in one.problems[:20]:
             print("  " + problem)
         print(one.output)

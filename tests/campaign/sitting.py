@@ -39,7 +39,6 @@ class Sitting:
         self.problems, self.injected = [], {}
         self.heals = []  # (when, number, strikes, heal)
         self.output = ""
-        self.kills = 0
 
     # ---- Clients ----
 
@@ -75,7 +74,6 @@ class Sitting:
 
     def kill_life(self, n):
         self.diary.write("KILL", task=n)
-        self.kills += 1
         life = self.lives.pop(n)
         life.process.kill()
         life.process.wait()
