@@ -30,12 +30,13 @@ scenario_fn bench_pair, bench_threads, bench_keys, bench_handover,
     bench_contended, bench_command, bench_many, bench_crash, bench_redis_pair,
     bench_redis_threads, bench_redis_handover, bench_redis_contended,
     bench_redis_waiters, bench_redis_many, bench_redlock_pair,
-    bench_postgres_pair, bench_postgres_handover, bench_postgres_contended,
-    bench_postgres_waiters, bench_mariadb_pair, bench_mariadb_handover,
-    bench_mariadb_contended, bench_mariadb_waiters, bench_odbc_pair,
-    bench_zookeeper_pair, bench_zookeeper_handover, bench_zookeeper_contended,
-    bench_zookeeper_waiters, bench_etcd_pair, bench_etcd_handover,
-    bench_etcd_contended, bench_etcd_waiters, bench_etcd_command;
+    bench_cluster_pair, bench_postgres_pair, bench_postgres_handover,
+    bench_postgres_contended, bench_postgres_waiters, bench_mariadb_pair,
+    bench_mariadb_handover, bench_mariadb_contended, bench_mariadb_waiters,
+    bench_odbc_pair, bench_zookeeper_pair, bench_zookeeper_handover,
+    bench_zookeeper_contended, bench_zookeeper_waiters, bench_etcd_pair,
+    bench_etcd_handover, bench_etcd_contended, bench_etcd_waiters,
+    bench_etcd_command;
 
 /* ---- Rows ------------------------------------------------------------ */
 

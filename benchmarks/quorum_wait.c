@@ -219,7 +219,7 @@ void quorum_waiters(const struct bench *b, const struct quorum_kind *kind)
                                    n == 1 ? VALUE_AT_MOST : NO_GOAL,
                                    kind->idle_goal});
         if (kind->tells_renewals) {
-            snprintf(text, sizeof text, "no keepalives, 200 wait, sessions: %d",
+            snprintf(text, sizeof text, "no renewals, 200 wait, sessions: %d",
                      n);
             row_print(b, &(struct row){name, text, "/s", w.idle[1], NULL, 0,
                                        NO_GOAL, 0});

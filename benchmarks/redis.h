@@ -20,6 +20,9 @@ struct redis_server {
 void redis_needed(const struct bench *b);
 
 void redis_start(struct redis_server *ret, const struct bench *b, int core);
+/* more: further words for the server, at most 16, NULL-ended. */
+void redis_start_with(struct redis_server *ret, const struct bench *b, int core,
+                      const char *const *more);
 void redis_stop(struct redis_server *s);
 
 /* What the server has counted. */

@@ -62,19 +62,30 @@ static bool is_up(struct redis_server *s, bool *ret_gone)
     return ours;
 }
 
-static void become_server(const struct bench *b, int port, int core)
+static void become_server(const struct bench *b, int port, int core,
+                          const char *const *more)
 {
     char number[16];
+    const char *words[34] = {
+        "redis-server", "--port",    number,         "--bind", "127.0.0.1",
+        "--save",       "",          "--appendonly", "no",     "--daemonize",
+        "no",           "--logfile", "redis.log",    "--dir",  b->dir};
 
+    for (int i = 0; i < 16 && more[i] != NULL; i++)
+        words[15 + i] = more[i];
     pin_to(core);
     snprintf(number, sizeof number, "%d", port);
-    execlp("redis-server", "redis-server", "--port", number, "--bind",
-           "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no",
-           "--logfile", "redis.log", "--dir", b->dir, (char *)NULL);
+    execvp(words[0], (char *const *)(uintptr_t)words);
     _exit(127);
 }
 
 void redis_start(struct redis_server *ret, const struct bench *b, int core)
+{
+    redis_start_with(ret, b, core, (const char *const[]){NULL});
+}
+
+void redis_start_with(struct redis_server *ret, const struct bench *b, int core,
+                      const char *const *more)
 {
     for (int tries = 0; tries < 5; tries++) {
         bool gone = false;
@@ -82,7 +93,7 @@ void redis_start(struct redis_server *ret, const struct bench *b, int core)
         *ret = (struct redis_server){.port = free_port()};
         ret->pid = fork_bound();
         if (ret->pid == 0)
-            become_server(b, ret->port, core);
+            become_server(b, ret->port, core, more);
         for (int i = 0; i < 500 && !gone; i++) {
             if (is_up(ret, &gone)) {
                 snprintf(ret->url, sizeof ret->url, "redis://127.0.0.1:%d",

@@ -22,7 +22,7 @@ set_property(GLOBAL PROPERTY HF_TEST_LINES "")
 
 # What stands before the program of a test that needs servers; behind
 # all but those of Redis stands which of them, then the program.
-foreach(kind redis redlock sql zookeeper etcd)
+foreach(kind redis sentinel cluster redlock sql zookeeper etcd)
     string(TOUPPER HF_WITH_${kind} variable)
     set(${variable} ${PROJECT_SOURCE_DIR}/tests/harness/with-${kind})
 endforeach()

@@ -18,7 +18,8 @@ or `this store ` (it does not promise what is tested).
 
 Groups: a name such as `unit` or `behaviour`; `asan` and `tsan` for all tests
 of that build, `asan:unit` for one group of it; `plain` for all of the plain
-build.  Without a name: all.
+build.  Without a name: all, but for `interop`, other libraries as they come from
+their registries, which only --peers runs.
 """
 
 import argparse
@@ -176,6 +177,8 @@ def read_manifest(build):
 
 
 def chosen(groups, build, group):
+    if group == "interop":
+        return build == "plain" and group in groups
     if not groups:
         return True
     if build == "plain" and group in groups:
@@ -268,8 +271,12 @@ def main():
                         help="the plain build only, without slow tests")
     parser.add_argument("-v", "--verbose", action="store_true",
                         help="show the output of tests that passed, too")
+    parser.add_argument("--peers", action="store_true",
+                        help="other libraries beside ours, and nothing else")
     parser.add_argument("groups", nargs="*", metavar="GROUP")
     args = parser.parse_args()
+    if args.peers:
+        args.groups.append("interop")
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     tally = Tally()

@@ -88,7 +88,7 @@ MAY_USE = {
                   "../../drivers/mem/", "mem/"] + PUBLIC,
     "tests/fuzz": ["fuzz/", "base/", "core/", "../../drivers/redis/",
                    "../../drivers/sql/", "../../drivers/zookeeper/",
-                   "../../drivers/etcd/"] + PUBLIC,
+                   "../../drivers/etcd/", "../campaign/"] + PUBLIC,
 }
 # Headers that are somebody's: the rest of <...> is the system's.
 OWNED = re.compile(r"^(holdfast|base|core|prim|net|openssl|harness|drivers|sim|"

@@ -130,6 +130,7 @@ need_check()
     need clang-tidy-14 clang-tidy-14
     need sqlite3 sqlite3
     need procps ps
+    need spin spin
     need binutils nm
     need redis-server redis-server
     need openssl openssl

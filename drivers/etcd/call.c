@@ -188,6 +188,9 @@ static bool is_stuck(const grpc_call *call, hf_outcome outcome, grpc_code code)
     return outcome == HF_APPLIED && code == GRPC_UNAVAILABLE;
 }
 
+/* What needs a majority; a keepalive is the leader's word alone. */
+static const char kv[] = "/etcdserverpb.KV/";
+
 static void call_landed(grpc_call *call, hf_outcome outcome, grpc_code code,
                         const void *reply, size_t len, const hf_error *why)
 {
@@ -204,8 +207,11 @@ static void call_landed(grpc_call *call, hf_outcome outcome, grpc_code code,
         finish(op, outcome, why->code ? why->code : HF_EUNAVAIL);
         return;
     }
-    if (code == GRPC_OK)
+    if (code == GRPC_OK) {
         work->answers++;
+        if (strncmp(call->method, kv, sizeof kv - 1) == 0)
+            atomic_store(&store->heard, hfd_now());
+    }
     work->step(op, work, code, (etcd_text){reply ? reply : "", len}, why);
 }
 
@@ -252,7 +258,7 @@ void etcd_is_gone(hf_place *place, int reason)
     place->remaining = place->look_in = 0;
 }
 
-void etcd_waits(hf_store *store, hf_place *place, int64_t created,
+void etcd_waits(const etcd_work *work, hf_place *place, int64_t created,
                 const etcd_ahead *ahead, int64_t seen)
 {
     place->verdict = HF_WAITS;
@@ -262,5 +268,5 @@ void etcd_waits(hf_store *store, hf_place *place, int64_t created,
     place->run = 1;
     place->remaining = 0;
     place->look_in = ahead->look_in;
-    etcd_watch_add(store->watcher, place, ahead, seen);
+    etcd_watch_add(work->store->watcher, place, work->lease, ahead, seen);
 }

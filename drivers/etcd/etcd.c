@@ -19,6 +19,7 @@
 enum { PORT = 2379 };
 enum { FLIGHTS_MAX = 128 }; /* of what nobody drives */
 static const hf_nsec dial_time = HF_MS(5000);
+static const hf_nsec login_time = HF_MS(15000); /* more, with a user */
 
 static const char *const option_names[] = {"ca_file",  "cert_file",  "key_file",
                                            "tls_name", "tls_verify", NULL};
@@ -283,6 +284,8 @@ static int open_channel(hf_store *store, const hf_url *url, hf_error *err)
                  addresses[i].host, addresses[i].port);
     settings.address_count = store->member_count = n;
     store->has_user = settings.user && *settings.user;
+    if (store->has_user)
+        settings.dial_time += login_time;
     return grpc_open(&store->channel, &settings, &listener, err);
 }
 

@@ -11,141 +11,10 @@
 
 #include <pthread.h>
 
-#include "store.h"
+#include "etcd_other.h"
 
 enum { PATIENCE_MS = 60000, LEASE_MS = 6000 };
 #define AWAIT(condition) EXPECT(WAIT_FOR(condition, PATIENCE_MS))
-
-/* ---- The other client --------------------------------------------------- */
-
-typedef struct other {
-    grpc_channel *channel;
-    hf__buf out;
-    char reply[65536];
-    size_t len;
-    grpc_code code;
-} other;
-
-static void ignore(void *ctx)
-{
-    (void)ctx;
-}
-
-static void ignore_doubt(void *ctx, int code, const char *text)
-{
-    (void)ctx;
-    (void)code;
-    (void)text;
-}
-
-static other *other_open(ensemble *e)
-{
-    hf__address at = {.host = "127.0.0.1",
-                      .port = (uint16_t)e->members[0].port};
-    grpc_settings settings = {
-        .addresses = &at, .address_count = 1, .dial_time = HF_MS(10000)};
-    grpc_listener listener = {NULL, ignore, ignore_doubt};
-    other *o = calloc(1, sizeof *o);
-    hf_error err;
-
-    EXPECT(o != NULL);
-    EXPECT_OK(grpc_open(&o->channel, &settings, &listener, &err), err);
-    return o;
-}
-
-static void other_close(other *o)
-{
-    grpc_close(o->channel);
-    hf__buf_done(&o->out);
-    free(o);
-}
-
-typedef struct other_call {
-    grpc_call call;
-    other *o;
-    bool answered;
-} other_call;
-
-static void other_landed(grpc_call *call, hf_outcome outcome, grpc_code code,
-                         const void *reply, size_t len, const hf_error *why)
-{
-    other_call *mine = (other_call *)(void *)call;
-
-    EXPECT_OK(outcome == HF_APPLIED ? 0 : HF_EUNAVAIL, *why);
-    EXPECT(len <= sizeof mine->o->reply);
-    mine->o->code = code;
-    mine->o->len = len;
-    if (len > 0)
-        memcpy(mine->o->reply, reply, len);
-    mine->answered = true;
-}
-
-/* Sends what is in o->out. */
-static void other_ask(other *o, const char *method)
-{
-    other_call mine = {.call = {.method = method,
-                                .request = o->out.data,
-                                .request_len = hf__buf_len(&o->out),
-                                .deadline = hfd_now() + HF_MS(PATIENCE_MS),
-                                .driven = true,
-                                .landed = other_landed},
-                       .o = o};
-
-    EXPECT(!o->out.failed);
-    grpc_start(o->channel, &mine.call);
-    grpc_drive(o->channel, &mine.call);
-    EXPECT(mine.answered);
-    o->out.start = o->out.end = 0;
-}
-
-static etcd_text text_of(const char *text)
-{
-    return (etcd_text){text, strlen(text)};
-}
-
-/* As Go's Mutex: its key, with an empty value. */
-static void other_join(other *o, const char *key, int64_t lease)
-{
-    etcd_put put = {.key = text_of(key), .lease = lease};
-
-    etcd_ask_grant(&o->out, lease, 60);
-    other_ask(o, ETCD_GRANT);
-    etcd_do_put(&o->out, ETCD_THEN, &put);
-    other_ask(o, ETCD_TXN);
-    EXPECT_EQ(o->code, GRPC_OK);
-}
-
-static void other_delete(other *o, const char *key)
-{
-    etcd_do_delete(&o->out, ETCD_THEN, text_of(key));
-    other_ask(o, ETCD_TXN);
-    EXPECT_EQ(o->code, GRPC_OK);
-}
-
-static void other_revoke(other *o, int64_t lease)
-{
-    etcd_ask_lease(&o->out, lease);
-    other_ask(o, ETCD_REVOKE);
-    EXPECT_EQ(o->code, GRPC_OK);
-}
-
-/* All keys there are; the first of them in *ret. */
-static size_t other_count(other *o, etcd_kv *ret)
-{
-    etcd_range range = {.key = {"", 1}, .end = {"", 1}};
-    etcd_page page;
-    etcd_kv kv;
-    size_t n = 0;
-
-    etcd_ask_range(&o->out, &range);
-    other_ask(o, ETCD_RANGE);
-    EXPECT(etcd_read_page(&page, o->reply, o->len));
-    while (etcd_next_row(&page.rows, &kv)) {
-        if (n++ == 0 && ret)
-            *ret = kv;
-    }
-    return n;
-}
 
 /* ---- Sessions ----------------------------------------------------------- */
 
@@ -393,6 +262,39 @@ static void lease_ended_by_hand(void)
     ensemble_stop(e);
 }
 
+/* The key of one that waits is deleted: it stands at the tail again, and what
+ * it is granted in the end is in the store.  (A look that asks only whether
+ * somebody is before it would find nobody.) */
+static void deleted_while_it_waits(void)
+{
+    ensemble *e = ensemble_start(ON_ETCD, NULL);
+    hf_session *s = open_at(e, NULL), *t = open_at(e, NULL);
+    hf_hold *hold = take(s, "k", HF_EXCLUSIVE);
+    int64_t first = (int64_t)hf_hold_token(hold);
+    other *o = other_open(e);
+    char key[64] = "";
+    etcd_kv kv;
+    waiter w;
+
+    waiter_start(&w, t, "k", HF_EXCLUSIVE);
+    AWAIT(count_rows(s) == 2);
+    EXPECT(other_newest(o, &kv) && kv.created > first);
+    first = kv.created;
+    memcpy(key, kv.key.at, kv.key.len < 63 ? kv.key.len : 63);
+    other_delete(o, key);
+    AWAIT(other_newest(o, &kv) && kv.created > first);
+    EXPECT(!atomic_load(&w.done));
+    EXPECT_EQ(hf_release(hold, NULL), 0);
+    AWAIT(atomic_load(&w.done));
+    EXPECT_EQ(other_count(o, &kv), 1);
+    EXPECT_EQ(hf_hold_token(w.hold), kv.created);
+    waiter_end(&w);
+    hf_close(s);
+    hf_close(t);
+    other_close(o);
+    ensemble_stop(e);
+}
+
 /* ---- Moods -------------------------------------------------------------- */
 
 static void set_alarm(other *o, int action)
@@ -472,6 +374,7 @@ static const test_case cases[] = {
     TEST_LIMIT(names_are_go_names, 120),
     TEST_LIMIT(break_of_a_go_key, 120),
     TEST_LIMIT(deleted_by_hand, 120),
+    TEST_LIMIT(deleted_while_it_waits, 200),
     TEST_LIMIT(lease_ended_by_hand, 200),
     TEST_LIMIT(no_space, 120),
     TEST_LIMIT(compacted_under_a_watch, 200),

@@ -253,7 +253,7 @@ static void wait_landed(grpc_call *call)
         hf_nsec now = hfd_now();
 
         if (now < call->deadline) {
-            grpc_conn_look(conn, false);
+            grpc_conn_look(conn, ASKER_WAITS);
             until = grpc_next_look(call, now);
         } else if (grpc_give_up(conn, call)) {
             break;
@@ -291,6 +291,24 @@ void grpc_call_on(grpc_conn *conn, grpc_call *call)
     refuse(call, &why);
 }
 
+/* A login may take longer than this call has, and is not begun anew by each
+ * that comes: the thread for that does it.  With mu held, which is unlocked;
+ * false: there is no thread, and mu is held. */
+static bool wait_for_dialer(grpc_channel *channel, hf_nsec deadline)
+{
+    unsigned seen = atomic_load(&channel->turn);
+
+    if (grpc_dial_summon(channel) != 0)
+        return false;
+    channel->waiting++;
+    grpc_unlock(channel);
+    grpc_futex_sleep(&channel->turn, seen, deadline);
+    grpc_lock(channel);
+    channel->waiting--;
+    grpc_unlock(channel);
+    return true;
+}
+
 /* No connection stands: open one on this thread, or wait for who does. */
 static void dial_for(grpc_channel *channel, grpc_call *call)
 {
@@ -320,6 +338,8 @@ static void dial_for(grpc_channel *channel, grpc_call *call)
         refuse(call, &why);
         return;
     }
+    if (channel->user[0] && wait_for_dialer(channel, call->deadline))
+        return; /* and look again */
     deadline = now + channel->dial_time;
     if (deadline > call->deadline)
         deadline = call->deadline;

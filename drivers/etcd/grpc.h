@@ -113,6 +113,9 @@ void grpc_dispatch(grpc_channel *channel);
 /* Give the connection up and dial another member: this one answers, but has no
  * leader or is too slow. */
 void grpc_move(grpc_channel *channel, const char *why);
+/* Is the member still there?  If nothing was heard lately it is pinged, and the
+ * connection is cut when that is not answered. */
+void grpc_look(grpc_channel *channel);
 /* "host:port" of the member that it is connected to, or ""; and how many
  * connections stood so far: a number by which the user sees a change. */
 unsigned grpc_member(grpc_channel *channel, char *buf, size_t room);

@@ -17,6 +17,8 @@
 #include "grpc_inside.h"
 #include "pb.h"
 
+enum { PATIENCE_MS = 500 };
+
 static void wipe_request(grpc_conn *conn)
 {
     hf__buf *request = &conn->auth_request;
@@ -167,14 +169,42 @@ void grpc_auth_hold(grpc_conn *conn, grpc_flight *flight, grpc_call *call)
         grpc_auth_begin(conn);
 }
 
+static bool is_closing(grpc_channel *channel)
+{
+    bool closing;
+
+    grpc_lock(channel);
+    closing = channel->closing;
+    grpc_unlock(channel);
+    return closing;
+}
+
+/* A login is a hash that is slow on purpose and a commit: when a cluster comes
+ * back and everybody logs in at once it takes seconds, and whoever gives up
+ * early only adds to it.  So it has long; that the member is there at all is
+ * asked of it meanwhile. */
+static bool await_login(grpc_conn *conn, hf_nsec deadline)
+{
+    for (;;) {
+        hf_nsec now = hfd_now(), until = now + HF_MS(PATIENCE_MS);
+
+        if (now >= deadline || is_closing(conn->channel))
+            return false;
+        if (until > deadline)
+            until = deadline;
+        if (hf__pipe_wait(conn->pipe, &conn->hello, until))
+            return true;
+        grpc_conn_look(conn, ASKER_WAITS);
+    }
+}
+
 int grpc_auth_first(grpc_conn *conn, hf_nsec deadline, hf_error *err)
 {
     grpc_channel *channel = conn->channel;
     hf_error why = {0};
     bool well;
 
-    if (!grpc_auth_begin(conn) ||
-        !hf__pipe_wait(conn->pipe, &conn->hello, deadline))
+    if (!grpc_auth_begin(conn) || !await_login(conn, deadline))
         hfd_error(&why, HF_EUNAVAIL, "etcd", 0,
                   "%s: the login was not answered in time", conn->where);
     grpc_lock(channel);

@@ -1,9 +1,10 @@
 /* grpc_dial.c - when a connection is opened, to which member, and by whom.
  *
  * Answers: who dials, and what happens to the others meanwhile?  A caller who
- * waits anyway dials on his own thread; for calls that nobody drives, and for
- * streams that were lost, there is a thread that exists while something is to
- * be dialled.  So the keeper never waits for a name server.  Knows nothing of
+ * waits anyway dials on his own thread; for calls that nobody drives, for
+ * streams that were lost, and where there is a login, which may take longer
+ * than a caller has, there is a thread that exists while something is to be
+ * dialled.  So the keeper never waits for a name server.  Knows nothing of
  * answers.
  *
  * The members are tried in turn, each with a fair share of the time, beginning
@@ -228,7 +229,7 @@ int grpc_dial(grpc_channel *channel, hf_nsec deadline, bool first,
 static bool is_wanted(const grpc_channel *channel)
 {
     return !channel->dialing && !channel->current &&
-           (channel->wanted || channel->line.first);
+           (channel->wanted || channel->line.first || channel->waiting > 0);
 }
 
 static void *run_dialer(void *arg)

@@ -180,6 +180,7 @@ struct grpc_conn {
     hf_error why;         /* why it broke */
     hf_nsec used, heard;  /* when something was sent and received last */
     hf_nsec pinged;       /* when the last PING went out; 0: none did */
+    bool calm;            /* nobody waits for its answer */
     hf__waiter hello;     /* who waits for its first word */
     /* the token */
     char *token; /* "": none */
@@ -215,10 +216,11 @@ struct grpc_channel {
     grpc_conn *current; /* takes new calls; NULL: none stands */
     unsigned stood;     /* how many did */
     grpc_calls line;
-    size_t which;  /* the member to try first */
-    bool dialing;  /* somebody does */
-    bool wanted;   /* streams were lost: a connection without any call */
-    int attention; /* grpc_attend's sum */
+    size_t which;     /* the member to try first */
+    bool dialing;     /* somebody does */
+    bool wanted;      /* streams were lost: a connection without any call */
+    unsigned waiting; /* threads that the dialer thread dials for */
+    int attention;    /* grpc_attend's sum */
     grpc_backoff backoff;
     hf_error failure; /* why the last attempt failed */
     atomic_uint turn; /* a futex: counts attempts that ended */
@@ -290,8 +292,10 @@ grpc_call *grpc_calls_take(grpc_calls *calls); /* NULL: none */
 hf_nsec grpc_next_look(const grpc_call *call, hf_nsec now);
 /* The timer, for what no thread watches; with mu held. */
 void grpc_remind(grpc_channel *channel, hf_nsec due);
-/* Does the member still live?  late: a call was not answered in time. */
-void grpc_conn_look(grpc_conn *conn, bool late);
+/* Does the member still live?  Who asks: nobody in particular, one whose call
+ * is under way, one whose call was not answered in time. */
+typedef enum grpc_asker { ASKER_NONE, ASKER_WAITS, ASKER_LATE } grpc_asker;
+void grpc_conn_look(grpc_conn *conn, grpc_asker asker);
 /* The thread of a driven call whose time is over: true: it is reset and landed;
  * false: somebody else lands it right now. */
 bool grpc_give_up(grpc_conn *conn, grpc_call *call);

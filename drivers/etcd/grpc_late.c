@@ -10,7 +10,7 @@
  * below etcd, so a cluster without a majority is not mistaken for a dead
  * member.  Not answered: the connection is cut, and the next member is dialled.
  * etcd closes connections that ping too often: one at a time, and not again
- * before it has answered some call or five seconds have passed.
+ * before it has answered some call or more than five seconds have passed.
  *
  * Safety.  A call that is given up is UNKNOWN, because it may be executed
  * later.  Whoever gives it up takes it out under `mu`; if it was taken for its
@@ -24,7 +24,8 @@
 enum {
     LOOK_MS = 500,  /* a call has waited for so long: is the member there? */
     DEAD_MS = 1500, /* a PING, and nothing at all came for so long: no */
-    CALM_MS = 5000  /* etcd's --grpc-keepalive-min-time */
+    CALM_DEAD_MS = 5000, /* ... while no call is under way */
+    CALM_MS = 5200       /* more than etcd's --grpc-keepalive-min-time, 5 s */
 };
 
 /* ---- The timer ---- */
@@ -58,25 +59,27 @@ static bool may_ping(const grpc_conn *conn, hf_nsec now)
                                   now - conn->pinged >= HF_MS(CALM_MS));
 }
 
-void grpc_conn_look(grpc_conn *conn, bool late)
+void grpc_conn_look(grpc_conn *conn, grpc_asker asker)
 {
     grpc_channel *channel = conn->channel;
-    hf_nsec now = hfd_now(), last;
+    hf_nsec now = hfd_now(), last, patience;
     bool dead = false, ping = false;
 
     grpc_lock(channel);
     last = conn->heard > conn->pinged ? conn->heard : conn->pinged;
+    conn->calm = asker == ASKER_NONE && (conn->calm || !conn->h2.ping_out);
+    patience = HF_MS(conn->calm ? CALM_DEAD_MS : DEAD_MS);
     if (conn->broken) {
         ping = false;
     } else if (conn->h2.ping_out) {
-        dead = now - last >= HF_MS(DEAD_MS);
-        grpc_remind(channel, last + HF_MS(DEAD_MS));
-    } else if ((late || now - conn->heard >= HF_MS(LOOK_MS)) &&
+        dead = now - last >= patience;
+        grpc_remind(channel, last + patience);
+    } else if ((asker == ASKER_LATE || now - conn->heard >= HF_MS(LOOK_MS)) &&
                may_ping(conn, now)) {
         ping = true;
         conn->pinged = now;
         grpc_h2_ping(&conn->h2);
-        grpc_remind(channel, now + HF_MS(DEAD_MS));
+        grpc_remind(channel, now + patience);
     }
     grpc_unlock(channel);
     if (ping)
@@ -84,6 +87,16 @@ void grpc_conn_look(grpc_conn *conn, bool late)
     if (dead)
         grpc_conn_cut(conn, HF_EUNAVAIL, ETIMEDOUT,
                       "the member does not answer any more");
+}
+
+void grpc_look(grpc_channel *channel)
+{
+    grpc_conn *conn = grpc_current(channel);
+
+    if (!conn)
+        return;
+    grpc_conn_look(conn, ASKER_NONE);
+    grpc_conn_drop(conn);
 }
 
 /* ---- Giving up ---- */
@@ -103,7 +116,7 @@ bool grpc_give_up(grpc_conn *conn, grpc_call *call)
 {
     grpc_flight *flight;
 
-    grpc_conn_look(conn, true);
+    grpc_conn_look(conn, ASKER_LATE);
     grpc_lock(conn->channel);
     flight = grpc_conn_find(conn, call);
     if (flight)
@@ -137,13 +150,15 @@ static grpc_calls take_late_line(grpc_channel *channel, hf_nsec now)
 }
 
 /* Calls of a connection whose time is over; with mu held.  *ret_look: one of
- * the others has waited for long. */
-static grpc_calls take_late(grpc_conn *conn, hf_nsec now, bool *ret_look)
+ * the others has waited for long; *ret_pinged: an answer is awaited. */
+static grpc_calls take_late(grpc_conn *conn, hf_nsec now, bool *ret_look,
+                            bool *ret_pinged)
 {
     grpc_calls late = {0};
     grpc_flight *next;
 
-    *ret_look = conn->h2.ping_out;
+    *ret_look = false;
+    *ret_pinged = conn->h2.ping_out;
     for (grpc_flight *flight = conn->h2.flights; flight; flight = next) {
         grpc_call *call = flight->call;
 
@@ -161,13 +176,16 @@ static grpc_calls take_late(grpc_conn *conn, hf_nsec now, bool *ret_look)
     return late;
 }
 
-static void look_at_conn(grpc_conn *conn, grpc_calls late, bool look)
+static void look_at_conn(grpc_conn *conn, grpc_calls late, bool look,
+                         bool pinged)
 {
     bool any = late.first != NULL;
     grpc_call *call;
 
-    if (any || look)
-        grpc_conn_look(conn, any);
+    if (any || look || pinged)
+        grpc_conn_look(conn, any    ? ASKER_LATE
+                             : look ? ASKER_WAITS
+                                    : ASKER_NONE);
     if (any)
         grpc_conn_flush(conn);
     while ((call = grpc_calls_take(&late))) {
@@ -182,7 +200,7 @@ void grpc_look_for_late(grpc_channel *channel)
     hf_nsec now = hfd_now();
     grpc_conn *conn, *next;
     grpc_calls line, late;
-    bool look;
+    bool look, pinged;
 
     grpc_lock(channel);
     channel->timer_due = HF_NEVER;
@@ -193,12 +211,12 @@ void grpc_look_for_late(grpc_channel *channel)
     if (conn)
         conn->refs++;
     while (conn) {
-        late = take_late(conn, now, &look);
+        late = take_late(conn, now, &look, &pinged);
         next = conn->next;
         if (next)
             next->refs++;
         grpc_unlock(channel);
-        look_at_conn(conn, late, look);
+        look_at_conn(conn, late, look, pinged);
         grpc_conn_drop(conn);
         conn = next;
         grpc_lock(channel);

@@ -9,7 +9,7 @@
 #include "harness/ensemble.h"
 #include "harness/server.h"
 
-#include "grpc_world.h"
+#include "grpc_player.h"
 
 /* ---- Logins ---- */
 
@@ -162,7 +162,53 @@ static void client_certificates(void)
     close_world(&w);
 }
 
+/* ---- A login that takes its time ---- */
+
+/* Each connection begins with one; from the second on it is slow. */
+static bool answer_slowly(player *p, uint32_t stream)
+{
+    hf__buf out = {.data = NULL};
+
+    if (p->seen > 1) {
+        say_well(p, stream);
+        return true;
+    }
+    if (atomic_load(&p->connections) > 1)
+        test_sleep_ms(1500);
+    pb_bytes(&out, 2, "token", 5);
+    say_headers(p, stream, "200", "application/grpc");
+    say_message(p, stream, &out);
+    say_trailers(p, stream, "0", NULL);
+    hf__buf_done(&out);
+    return true;
+}
+
+/* A call whose time is over before the login is answered was not sent; the
+ * login goes on, and whoever comes next finds it. */
+static void login_outlives_a_call(void)
+{
+    way_in way = {.user = "keeper", .password = "s3cret", .dial_ms = 30000};
+    world w = {0};
+    hf_error err = {0};
+    player p;
+    ask a;
+
+    start_player(&p, answer_slowly, NULL);
+    EXPECT_OK(open_ports(&w, &p.port, 1, way, &err), err);
+    start_keeper(&w);
+    EXPECT_EQ(put(w.channel, "a", 20000), HF_APPLIED);
+    grpc_move(w.channel, "another one is wanted");
+    drive(set_put(&a, w.channel, "b", true, 200));
+    EXPECT_EQ(a.outcome, HF_NOT_APPLIED);
+    EXPECT_EQ(put(w.channel, "c", 30000), HF_APPLIED);
+    EXPECT_EQ(atomic_load(&p.connections), 2);
+    stop_keeper(&w);
+    grpc_close(w.channel);
+    stop_player(&p);
+}
+
 static const test_case cases[] = {
+    TEST_LIMIT(login_outlives_a_call, 120),
     TEST_LIMIT(forgotten_token, 120),
     TEST(no_new_token),
     TEST(login_where_none_is_wanted),

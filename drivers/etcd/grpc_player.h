@@ -23,6 +23,9 @@ typedef struct player {
     /* What it does with a request of this stream; false: end the
      * connection. */
     bool (*answer)(struct player *p, uint32_t stream);
+    /* ... with what comes on a stream that stays open; NULL: nothing. */
+    bool (*message)(struct player *p, uint32_t stream,
+                    const unsigned char *bytes, size_t len);
     const char *first_word; /* instead of SETTINGS */
     atomic_int connections, requests, pings, resets;
     atomic_bool stop;
@@ -91,6 +94,20 @@ static inline void say_trailers(const player *p, uint32_t stream,
     say_frame(p, b.len, HEADERS, ALL | END, stream, b.bytes);
 }
 
+/* A message of gRPC's, in one frame. */
+static inline void say_message(const player *p, uint32_t stream,
+                               const hf__buf *message)
+{
+    size_t len = hf__buf_len(message);
+    char bytes[5 + 2048] = {0};
+
+    EXPECT(len <= 2048 && !message->failed);
+    bytes[3] = (char)(len >> 8);
+    bytes[4] = (char)len;
+    memcpy(bytes + 5, message->data + message->start, len);
+    say_frame(p, 5 + len, DATA, 0, stream, bytes);
+}
+
 static inline void say_well(const player *p, uint32_t stream)
 {
     say_headers(p, stream, "200", "application/grpc");
@@ -139,6 +156,8 @@ static inline bool serve_frame(player *p)
         p->seen++;
         return p->answer(p, stream);
     }
+    if (head[3] == DATA && p->message)
+        return p->message(p, stream, body, len);
     return true;
 }
 

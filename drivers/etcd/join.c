@@ -1,8 +1,10 @@
 /* join.c - HF_OP_JOIN: a place at the tail, in one transaction.
  *
  *     if  neither key of this entry is there, nor its tomb
- *     then put the key with the session's lease, read who is before it
- *     else read all three
+ *     then read who is before it, put the key with the session's lease
+ *
+ * and if one of them is there, all three are read in a second one: it is rare,
+ * and what a transaction would do otherwise costs every one of them.
  *
  * The revision of that transaction is the entry's create revision: its place,
  * and its token.  An exclusive entry needs to see only the last before it: if
@@ -77,7 +79,7 @@ static void judge(hf_op *op, etcd_work *work, size_t me, int64_t seen)
     if (etcd_view_judge(view, me, &ahead) == HF_GRANTED)
         etcd_granted(place, mine->created);
     else
-        etcd_waits(work->store, place, mine->created, &ahead, seen);
+        etcd_waits(work, place, mine->created, &ahead, seen);
     etcd_done(op);
 }
 
@@ -127,25 +129,21 @@ static void look(hf_op *op, etcd_work *work)
 
 /* ---- The answer --------------------------------------------------------- */
 
-/* Two rows, the newest first: me, and the last before me if there is one. */
+/* The last before me, if there is one; I was put by this transaction. */
 static void exclusive_joined(hf_op *op, etcd_work *work, etcd_txn *txn)
 {
     size_t dir_len = work->names.dir.len;
-    etcd_kv mine, last;
+    int64_t mine = txn->revision;
     etcd_suffix name;
     etcd_record record;
     etcd_rows rows;
+    etcd_kv last;
 
-    if (!etcd_next_rows(txn, &rows) || !etcd_next_row(&rows, &mine) ||
-        mine.created != txn->revision) {
-        etcd_bad_reply(op);
-        return;
-    }
-    if (!etcd_one_row(&rows, &last) ||
-        (last.created > 0 && last.key.len < dir_len)) {
+    if (!etcd_next_rows(txn, &rows) || !etcd_one_row(&rows, &last) ||
+        last.created >= mine || (last.created > 0 && last.key.len < dir_len)) {
         etcd_bad_reply(op);
     } else if (last.created == 0) {
-        etcd_granted(op->place, mine.created);
+        etcd_granted(op->place, mine);
         etcd_done(op);
     } else {
         etcd_text suffix = {last.key.at + dir_len, last.key.len - dir_len};
@@ -157,8 +155,7 @@ static void exclusive_joined(hf_op *op, etcd_work *work, etcd_txn *txn)
             etcd_ahead ahead = {.hash = etcd_hash(suffix),
                                 .look_in = etcd_look_in(&record)};
 
-            etcd_waits(work->store, op->place, mine.created, &ahead,
-                       txn->revision);
+            etcd_waits(work, op->place, mine, &ahead, txn->revision);
             etcd_done(op);
         }
     }
@@ -181,11 +178,16 @@ static void joined(hf_op *op, etcd_work *work, etcd_txn *txn)
 }
 
 /* It was there already, or its tomb is, or its name is another's. */
-static void not_joined(hf_op *op, etcd_work *work, etcd_txn *txn)
+static void found_landed(hf_op *op, etcd_work *work, grpc_code code,
+                         etcd_text reply, const hf_error *why)
 {
     etcd_found found;
+    etcd_txn txn;
 
-    if (!etcd_read_found(&found, txn, &op->place->rid)) {
+    if (!etcd_answered(op, code, why))
+        return;
+    if (!etcd_read_txn(&txn, reply.at, reply.len) ||
+        !etcd_read_found(&found, &txn, &op->place->rid)) {
         etcd_bad_reply(op);
     } else if (found.mine.created > 0) {
         look(op, work);
@@ -196,6 +198,12 @@ static void not_joined(hf_op *op, etcd_work *work, etcd_txn *txn)
         work->created = found.plain.created; /* 0: it has just gone */
         send_join(op, work);
     }
+}
+
+static void send_find(hf_op *op, etcd_work *work)
+{
+    etcd_do_find(etcd_new_request(work), ETCD_THEN, &work->names);
+    etcd_send(op, ETCD_TXN, found_landed);
 }
 
 static void join_landed(hf_op *op, etcd_work *work, grpc_code code,
@@ -210,7 +218,7 @@ static void join_landed(hf_op *op, etcd_work *work, grpc_code code,
     else if (txn.done)
         joined(op, work, &txn);
     else
-        not_joined(op, work, &txn);
+        send_find(op, work);
 }
 
 /* ---- The request -------------------------------------------------------- */
@@ -228,15 +236,17 @@ static void send_join(hf_op *op, etcd_work *work)
                         .end = names->dir_end,
                         .order = is_exclusive(op) ? ETCD_NEWEST_FIRST
                                                   : ETCD_OLDEST_FIRST,
-                        .limit = is_exclusive(op) ? 2 : 0};
+                        .limit = is_exclusive(op) ? 1 : 0};
 
     if (is_exclusive(op))
         etcd_if_equal(out, ETCD_CREATED, names->plain, work->created);
     etcd_if_equal(out, ETCD_CREATED, names->own, 0);
     etcd_if_equal(out, ETCD_CREATED, names->gone, 0);
+    if (is_exclusive(op))
+        etcd_do_range(out, ETCD_THEN, &range);
     etcd_do_put(out, ETCD_THEN, &put);
-    etcd_do_range(out, ETCD_THEN, &range);
-    etcd_do_find(out, ETCD_ELSE, names);
+    if (!is_exclusive(op)) /* itself too */
+        etcd_do_range(out, ETCD_THEN, &range);
     etcd_send(op, ETCD_TXN, join_landed);
 }
 

@@ -2,8 +2,8 @@
  *
  *     if  the key is as it was put (its revision is the entry's number)
  *     then delete it
- *     else read both keys and the tomb
  *
+ * and if it is not, both keys and the tomb are read in a second one.
  * The deletion is what the next one waits for: its watch tells it.  An entry
  * that was changed since (published, broken) is deleted in a second one, which
  * names the revision that was seen.  Whoever was granted has a token, so only
@@ -21,8 +21,7 @@
  * before is read in the same step, and deleted. */
 #include "store.h"
 
-static void find_landed(hf_op *op, etcd_work *work, grpc_code code,
-                        etcd_text reply, const hf_error *why);
+static void send_find(hf_op *op, etcd_work *work);
 
 static void say_gone(hf_op *op, int reason)
 {
@@ -97,7 +96,7 @@ static void delete_landed(hf_op *op, etcd_work *work, grpc_code code,
     if (!etcd_read_txn(&txn, reply.at, reply.len)) {
         etcd_bad_reply(op);
     } else if (!txn.done) {
-        find_landed(op, work, code, reply, why);
+        send_find(op, work);
     } else if (op->place->token == 0) {
         judge_left(op, work, &txn);
     } else {
@@ -122,7 +121,6 @@ static void send_delete(hf_op *op, etcd_work *work, uint64_t form,
     if (op->place->token == 0)
         etcd_do_range(out, ETCD_THEN, &range);
     etcd_do_delete(out, ETCD_THEN, key);
-    etcd_do_find(out, ETCD_ELSE, names);
     etcd_send(op, ETCD_TXN, delete_landed);
 }
 

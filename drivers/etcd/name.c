@@ -104,6 +104,17 @@ static char *put_end(char *at, etcd_text folder)
     return at;
 }
 
+etcd_text etcd_name_suffix(char *ret, int64_t lease, const hf_id *rid)
+{
+    char *at = put_lease(ret, lease);
+
+    if (rid) {
+        *at++ = '.';
+        at = etcd_put_id(at, rid);
+    }
+    return text_from(ret, at);
+}
+
 void etcd_name_queue(etcd_names *ret, const hf_store *store, const char *key,
                      size_t len)
 {

@@ -10,6 +10,10 @@
  * there is none, the lease is asked for, so that "broken", "expired" and
  * "never was" are told apart.
  *
+ * A look that only the clock asked for sends nothing where the watch vouches
+ * for the place (watch.c); the connection is looked at then, which costs the
+ * member a PING of HTTP/2 at most and is no request of etcd's.
+ *
  * It only reads: a lost reply costs a repetition, two of us do not disturb each
  * other, and an answer that is old errs towards waiting, since those ahead can
  * only leave. */
@@ -148,7 +152,7 @@ static void judge_place(etcd_work *work, hf_place *place, int64_t seen)
     else if (etcd_view_judge(view, me, &ahead) == HF_GRANTED)
         etcd_granted(place, view->entries[me].created);
     else
-        etcd_waits(work->store, place, view->entries[me].created, &ahead, seen);
+        etcd_waits(work, place, view->entries[me].created, &ahead, seen);
     if (place->verdict != HF_WAITS)
         etcd_watch_drop(work->store->watcher, place);
 }
@@ -283,7 +287,7 @@ static void last_landed(hf_op *op, etcd_work *work, grpc_code code,
     }
     etcd_read_record(&record, last.value);
     etcd_waits(
-        work->store, place, (int64_t)place->num,
+        work, place, (int64_t)place->num,
         &(etcd_ahead){.hash = etcd_hash((etcd_text){last.key.at + dir_len,
                                                     last.key.len - dir_len}),
                       .look_in = etcd_look_in(&record)},
@@ -311,16 +315,32 @@ static void ask_last(hf_op *op, etcd_work *work)
     etcd_send(op, ETCD_TXN, last_landed);
 }
 
+/* The bell is noted before the watch is asked: what it tells afterwards is
+ * heard. */
+static bool is_vouched(hf_store *store, const hf_op *op, hf_place *place)
+{
+    bool vouched;
+
+    etcd_note_bell(store, place);
+    vouched = op->by_clock && etcd_watch_vouches(store->watcher, place);
+    place->verdict = vouched ? HF_WAITS : (hf_verdict)0;
+    return vouched;
+}
+
 void etcd_recheck(hf_store *store, hf_op *op)
 {
     etcd_work *work = etcd_begin(store, op);
+    size_t asked = 0;
     bool simple;
 
     if (!work)
         return;
-    for (size_t i = 0; i < op->place_count; i++) {
-        etcd_note_bell(store, op->places[i]);
-        op->places[i]->verdict = (hf_verdict)0;
+    for (size_t i = 0; i < op->place_count; i++)
+        asked += !is_vouched(store, op, op->places[i]);
+    if (asked == 0) {
+        grpc_look(store->channel); /* is the member still there? */
+        etcd_done(op);
+        return;
     }
     simple = op->place_count == 1 && op->places[0]->mode == HF_EXCLUSIVE &&
              op->places[0]->num > 1 &&

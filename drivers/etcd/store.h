@@ -50,6 +50,8 @@ typedef struct etcd_suffix { /* what stands behind K/ */
 } etcd_suffix;
 
 int64_t etcd_lease_of(const hf_id *sid); /* positive, for ever the same */
+/* What stands behind K/, into ret[ETCD_SUFFIX_MAX]; rid NULL: K/<lease>. */
+etcd_text etcd_name_suffix(char *ret, int64_t lease, const hf_id *rid);
 void etcd_name_queue(etcd_names *ret, const hf_store *store, const char *key,
                      size_t len); /* dir and dir_end alone */
 void etcd_name_entry(etcd_names *ret, const hf_store *store, const char *key,
@@ -194,7 +196,7 @@ void etcd_granted(hf_place *place, int64_t created);
 void etcd_is_gone(hf_place *place, int reason);
 /* ... and whoever waits is told when it may be his turn (watch.c): seen is the
  * revision of the answer that says so. */
-void etcd_waits(hf_store *store, hf_place *place, int64_t created,
+void etcd_waits(const etcd_work *work, hf_place *place, int64_t created,
                 const etcd_ahead *ahead, int64_t seen);
 
 /* ---- One file each ------------------------------------------------------ */
@@ -234,9 +236,11 @@ bool etcd_read_found(etcd_found *ret, etcd_txn *txn, const hf_id *rid);
 typedef struct etcd_watcher etcd_watcher;
 etcd_watcher *etcd_watch_new(hf_store *store);
 void etcd_watch_free(etcd_watcher *watcher); /* the channel still stands */
-/* Tell when the queue changes for this place. */
-void etcd_watch_add(etcd_watcher *watcher, const hf_place *place,
+/* Tell when the queue changes for this place, an entry of that lease. */
+void etcd_watch_add(etcd_watcher *watcher, const hf_place *place, int64_t lease,
                     const etcd_ahead *ahead, int64_t seen);
+/* It waits as before, for all that the watch has told: no look is needed. */
+bool etcd_watch_vouches(etcd_watcher *watcher, const hf_place *place);
 void etcd_watch_drop(etcd_watcher *watcher, const hf_place *place);
 void etcd_watch_drop_all(etcd_watcher *watcher); /* the session is over */
 void etcd_watch_standing(etcd_watcher *watcher); /* a connection stands */
@@ -268,7 +272,8 @@ struct hf_store {
     char who[ETCD_WHO_MAX];
     etcd_work *spare;
     size_t spare_count;
-    hf__line line; /* of what nobody drives */
+    hf__line line;         /* of what nobody drives */
+    _Atomic hf_nsec heard; /* when a majority answered through our member */
     pthread_mutex_t park_mu;
     etcd_parked *parked;
     atomic_uint bells[ETCD_BELLS];

@@ -11,10 +11,20 @@
  * and events have no order among each other.  So the last deletions of a queue
  * are remembered, and a newcomer whose turn was among them, or who is older
  * than what is remembered, is told at once.  A wake-up too many costs a read;
- * one too few is found by the core's timed look.
+ * one too few is found by a look.
+ *
+ * The core looks at every place each five seconds, by the clock alone.  Where
+ * the watch stands and told nothing the place waits as before, and nothing is
+ * sent: the watch vouches.  Not for ever, since servers had bugs that lost
+ * events: after half a minute the look is real.  Not when our member may be cut
+ * off: it has to have answered something that needs a majority, as every
+ * renewal does, within `silent`.  Nobody is granted by this.
  *
  * Nothing of the channel and nothing of the core is called with mu held. */
 #include "watch.h"
+
+static const hf_nsec believed = HF_MS(30000);
+static const hf_nsec silent = HF_MS(25000);
 
 #include <string.h>
 
@@ -113,8 +123,11 @@ static bool was_told(const etcd_queue *q, const etcd_waiter *waiter)
     if (waiter->seen < q->since || waiter->seen < q->forgotten)
         return true;
     for (size_t i = 0; i < ETCD_REMEMBERED; i++) {
+        uint64_t hash = q->last[i].hash;
+
         if (q->last[i].revision > waiter->seen &&
-            (waiter->ahead.hash == 0 || waiter->ahead.hash == q->last[i].hash))
+            (waiter->ahead.hash == 0 || waiter->ahead.hash == hash ||
+             waiter->mine == hash))
             return true;
     }
     return false;
@@ -146,9 +159,19 @@ static etcd_waiter *have_waiter(etcd_watcher *w, const hf_place *place,
     return *at;
 }
 
-void etcd_watch_add(etcd_watcher *w, const hf_place *place,
+static uint64_t hash_of_own(const hf_place *place, int64_t lease)
+{
+    bool plain = (place->own[1] & ETCD_PLACE_PLAIN) != 0;
+    char suffix[ETCD_SUFFIX_MAX];
+
+    return etcd_hash(
+        etcd_name_suffix(suffix, lease, plain ? NULL : &place->rid));
+}
+
+void etcd_watch_add(etcd_watcher *w, const hf_place *place, int64_t lease,
                     const etcd_ahead *ahead, int64_t seen)
 {
+    uint64_t mine = hash_of_own(place, lease);
     bool added = false, tell = false, open = false;
     etcd_queue *q = NULL;
     etcd_waiter *waiter;
@@ -159,7 +182,9 @@ void etcd_watch_add(etcd_watcher *w, const hf_place *place,
         waiter->num = (int64_t)place->num;
         waiter->ahead = *ahead;
         waiter->seen = seen;
-        tell = was_told(q, waiter);
+        waiter->mine = mine;
+        waiter->looked = hfd_now();
+        waiter->told = tell = was_told(q, waiter);
         q->idle_since = HF_NEVER;
         if (place->mode == HF_PERMIT)
             q->former = true; /* of the next watch */
@@ -177,6 +202,30 @@ void etcd_watch_add(etcd_watcher *w, const hf_place *place,
     if (tell)
         etcd_tell(w->store, &place->rid);
     etcd_watch_sweep(w);
+}
+
+/* Must the place be looked at all the same?  See above. */
+static bool is_stale(const etcd_watcher *w, const etcd_waiter *waiter)
+{
+    hf_nsec now = hfd_now();
+
+    return now - waiter->looked > believed ||
+           now - atomic_load(&w->store->heard) > silent;
+}
+
+bool etcd_watch_vouches(etcd_watcher *w, const hf_place *place)
+{
+    etcd_waiter *waiter = NULL;
+    bool vouches;
+    etcd_queue *q;
+
+    pthread_mutex_lock(&w->mu);
+    q = etcd_queue_of(w, place);
+    if (q && q->state == ETCD_WATCH_OPEN)
+        waiter = *find_waiter(q, &place->rid);
+    vouches = waiter && !waiter->told && !is_stale(w, waiter);
+    pthread_mutex_unlock(&w->mu);
+    return vouches;
 }
 
 /* With mu held; true: the keeper has one less to read for. */

@@ -11,7 +11,10 @@ typedef struct etcd_waiter {
     hf_id rid;
     int64_t num, seen; /* its place; the revision of its last answer */
     etcd_ahead ahead;
-    bool pushed; /* the keeper reads for it */
+    uint64_t mine;  /* hash of its own suffix */
+    hf_nsec looked; /* when that answer came */
+    bool pushed;    /* the keeper reads for it */
+    bool told;      /* since then: it has to look */
 } etcd_waiter;
 
 typedef enum etcd_watching {

@@ -129,8 +129,9 @@ void etcd_watch_sweep(etcd_watcher *w)
 /* ---- Telling ------------------------------------------------------------ */
 
 /* With mu held: note that this one is to look. */
-static void note_due(hf__buf *rids, const etcd_waiter *waiter)
+static void note_due(hf__buf *rids, etcd_waiter *waiter)
 {
+    waiter->told = true;
     hf__buf_add(rids, &waiter->rid, sizeof waiter->rid);
 }
 
@@ -156,6 +157,16 @@ static void note_all(etcd_queue *q, hf__buf *rids, int64_t before)
     }
 }
 
+static void note_everybody(etcd_watcher *w, hf__buf *rids)
+{
+    pthread_mutex_lock(&w->mu);
+    for (size_t i = 0; i < ETCD_BUCKETS; i++) {
+        for (etcd_queue *q = w->queues[i]; q; q = q->next)
+            note_all(q, rids, INT64_MAX);
+    }
+    pthread_mutex_unlock(&w->mu);
+}
+
 /* A key of this queue has gone. */
 static void note_deletion(etcd_queue *q, uint64_t hash, const etcd_event *event,
                           hf__buf *rids)
@@ -170,7 +181,9 @@ static void note_deletion(etcd_queue *q, uint64_t hash, const etcd_event *event,
     for (etcd_waiter *at = q->waiters; at; at = at->next) {
         if (revision <= at->seen)
             continue;
-        if (at->ahead.hash) {
+        if (at->mine == hash) {
+            note_due(rids, at); /* it stands there no more */
+        } else if (at->ahead.hash) {
             if (at->ahead.hash == hash)
                 note_due(rids, at);
         } else if (event->former.created == 0 || at->ahead.leaves <= 1) {
@@ -245,7 +258,8 @@ static void on_message(grpc_stream *stream, const void *bytes, size_t len)
     etcd_queue *q;
 
     if (!etcd_read_watched(&watched, bytes, len)) {
-        w->store->host.changed(w->store->host.ctx, NULL, NULL);
+        note_everybody(w, &rids);
+        tell_due(w, &rids);
         return;
     }
     pthread_mutex_lock(&w->mu);

@@ -121,34 +121,39 @@ static void spring_6_excludes_both_ways(void)
     sql_server_stop(s);
 }
 
-/* Generation a: local time of a zone. */
-static void spring_5_is_local_time(void)
+#define KOLKATA "(clock_timestamp() AT TIME ZONE 'Asia/Kolkata')"
+/* Generation a: local time.  Offsets count to the east, unlike POSIX's. */
+static void local_time_of(sql_server *s, const char *options)
 {
-    static const char local[] =
-        "(clock_timestamp() AT TIME ZONE 'Asia/Kolkata')";
-    sql_server *s = sql_server_start(ON_POSTGRES, NULL);
-    ours *o = ours_open(URL(s, "format=spring&generation=a&zone=Asia/Kolkata"),
-                        10000);
+    ours *o = ours_open(URL(s, options), 10000);
     peer *p = peer_open(o);
     hf_place place = ours_place("my-lock");
-    char before[100];
 
-    snprintf(before, sizeof before, "%s - interval '10 s'", local);
     ours_holds(o, &place);
-    EXPECT(peer_sees(p, "SELECT created_date BETWEEN (clock_timestamp() AT "
-                        "TIME ZONE 'Asia/Kolkata') - interval '5 s' AND "
-                        "(clock_timestamp() AT TIME ZONE 'Asia/Kolkata') "
-                        "FROM int_lock"));
-    EXPECT_EQ(spring_update_6(p, "INT_LOCK", my_lock, local, before), 0);
+    EXPECT(peer_sees(p, "SELECT created_date BETWEEN " KOLKATA
+                        " - interval '5 s' AND " KOLKATA " FROM int_lock"));
+    EXPECT(!spring_update_6(p, "INT_LOCK", my_lock, KOLKATA,
+                            KOLKATA " - interval '10 s'"));
     EXPECT_EQ(ours_leave(o, &place), HF_GRANTED);
-    EXPECT_EQ(spring_insert_6(p, "INT_LOCK", my_lock, local), SQL_DONE);
+    EXPECT_EQ(spring_insert_6(p, "INT_LOCK", my_lock, KOLKATA), SQL_DONE);
     ours_is_refused(o, "my-lock");
+    EXPECT_EQ(peer_does(p, "DELETE FROM int_lock"), 1);
     peer_close(p);
     ours_close(o);
+}
+
+static void spring_5_is_local_time(void)
+{
+    sql_server *s = sql_server_start(ON_POSTGRES, NULL);
+
+    local_time_of(s, "format=spring&generation=a&zone=Asia/Kolkata");
+    local_time_of(s, "format=spring&generation=a&zone=%2B05:30");
     ours_cannot_open(URL(s, "format=spring&generation=a"), HF_EURL, "zone");
     ours_cannot_open(URL(s, "format=spring&zone=UTC"), HF_EURL, "generation=a");
     ours_cannot_open(URL(s, "format=spring&generation=a&zone=No/Where"),
                      HF_EURL, "No/Where");
+    ours_cannot_open(URL(s, "format=spring&generation=a&zone=GMT%2B05:30"),
+                     HF_EURL, "write '+05:30'");
     ours_cannot_open(URL(s, "format=spring&create=no&prefix=other_"), HF_EPROTO,
                      "other_LOCK");
     sql_server_stop(s);

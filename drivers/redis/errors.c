@@ -44,7 +44,7 @@ static const row rows[] = {
     {"CLUSTERDOWN", NULL, HF_NOT_APPLIED, HF_EUNAVAIL, 0,
      "the server is a Redis Cluster that is down"},
     {"TRYAGAIN", NULL, HF_NOT_APPLIED, HF_EUNAVAIL, 0,
-     "the server is moving these keys: later"},
+     "the server is moving these keys to another node: later"},
     {"NOREPLICAS", NULL, HF_NOT_APPLIED, HF_EUNAVAIL, 0,
      "the server has fewer replicas than min-replicas-to-write asks for"},
     {"MISCONF", NULL, HF_NOT_APPLIED, HF_EUNAVAIL, 0,
@@ -56,15 +56,13 @@ static const row rows[] = {
      "the server has no connection left (maxclients)"},
     {"ERR ", "Script killed by user", HF_NOT_APPLIED, HF_EUNAVAIL, 0,
      "the script was killed by an operator (SCRIPT KILL): later"},
-    {"MOVED", NULL, HF_NOT_APPLIED, HF_EURL, 0,
-     "the server is a Redis Cluster, which this driver does not speak to: "
-     "give a single server or primary"},
-    {"ASK ", NULL, HF_NOT_APPLIED, HF_EURL, 0,
-     "the server is a Redis Cluster, which this driver does not speak to: "
-     "give a single server or primary"},
+    {"MOVED", NULL, HF_NOT_APPLIED, HF_EUNAVAIL, CUT,
+     "another node of the Redis Cluster serves this now: later"},
+    {"ASK ", NULL, HF_NOT_APPLIED, HF_EUNAVAIL, 0,
+     "the server is moving these keys to another node: later"},
     {"CROSSSLOT", NULL, HF_NOT_APPLIED, HF_EURL, 0,
-     "the server is a Redis Cluster, which this driver does not speak to: "
-     "give a single server or primary"},
+     "the server is part of a Redis Cluster: use redis+cluster:, or give a "
+     "single server or primary"},
     {"NOAUTH", NULL, HF_NOT_APPLIED, HF_EAUTH, CUT,
      "the server wants a password: put it into the URL "
      "(redis://:password@host) or into a URL file"},

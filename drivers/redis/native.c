@@ -83,8 +83,11 @@ static void native_message(hf_store *store, const char *channel,
         fresh.run = (uint32_t)number_at(&at, end);
         if (fresh.token == 0 || fresh.run == 0)
             return;
+        redis_note_token(store, &fresh);
         redis_ring(store, &fresh.rid);
-        store->host.changed(store->host.ctx, &fresh.rid, &fresh);
+        /* Where replicas have to confirm it the grantee asks them himself. */
+        store->host.changed(store->host.ctx, &fresh.rid,
+                            store->replicas > 0 ? NULL : &fresh);
     } else if (text[0] == 'N' && *at == '-') {
         at++;
         redis_ring(store, &fresh.rid);
@@ -155,8 +158,8 @@ static void native_start(hf_store *store, hf_op *op)
     }
 }
 
-static const char *const native_options[] = {"ns", "strict", "max_lease_ms",
-                                             NULL};
+static const char *const native_options[] = {
+    "ns", "strict", "max_lease_ms", "lag_ms", "replicas", NULL};
 
 const redis_format redis_native = {
     .name = "native",

@@ -55,15 +55,16 @@ static void encode_join(redis_call *call, hf__buf *out,
     const hf_place *place = op->place;
     hf_store *store = redis_op_of(op)->store;
     char record[REDIS_ID + 10 * (RESP_DIGITS + 1) + HF_VALUE_MAX];
-    int64_t num = redis_server_clock(store);
-    size_t len = make_record(record, op, num);
     bool plain = place->lease == 0 && !store->strict;
+    int64_t num = redis_next_number(store, &plain);
+    size_t len = make_record(record, op, num);
 
     redis_op_of(op)->note = (uintptr_t)num;
-    resp_script(out, call, &redis_join, 4,
-                plain && !op->only_if_granted ? 8
-                : plain                       ? 9
-                                              : 10);
+    redis_put_mark(out, call, store);
+    redis_put_script(out, call, store, redis_join, 4,
+                     plain && !op->only_if_granted ? 8
+                     : plain                       ? 9
+                                                   : 10);
     redis_key_word(out, store, "l:", record, REDIS_ID);
     redis_key_word(out, store, "e:", record, REDIS_ID);
     redis_put_queue_key(out, store, place);
@@ -76,6 +77,19 @@ static void encode_join(redis_call *call, hf__buf *out,
         resp_text(out, op->only_if_granted ? "t" : "w");
     if (!plain)
         redis_put_epoch(out, store, server, "");
+    redis_put_wait(out, call, op);
+}
+
+static void join_done(hf_op *op)
+{
+    hf_error why = {0};
+
+    if (op->place->verdict == HF_GRANTED && redis_lacks_replicas(op, &why)) {
+        redis_give_back(op, &why);
+        return;
+    }
+    redis_note_token(redis_op_of(op)->store, op->place);
+    redis_op_done(op);
 }
 
 /* The key was free: only the token came back, or 1 for what we proposed. */
@@ -92,7 +106,7 @@ static void granted_at_once(hf_op *op, int64_t token)
     place->num = place->token;
     place->reason = 0;
     place->remaining = place->look_in = 0;
-    redis_op_done(op);
+    join_done(op);
 }
 
 static void join_landed(redis_call *call, hf_outcome outcome, const resp *reply,
@@ -140,21 +154,22 @@ static void join_landed(redis_call *call, hf_outcome outcome, const resp *reply,
         redis_set_times(op, redis_item(reply, 6), redis_item(reply, 7));
     if (op->place->verdict == HF_WAITS)
         redis_native_listen(store, &op->sid);
-    redis_op_done(op);
+    join_done(op);
 }
 
-static void encode_leave(redis_call *call, hf__buf *out,
-                         const redis_server *server)
+void redis_native_write_leave(redis_call *call, hf__buf *out,
+                              const redis_server *server)
 {
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
     bool plain = op->keep == 0 && !op->tomb && !store->strict;
+    int64_t num = redis_next_number(store, &plain);
 
-    resp_script(out, call, &redis_leave, 2, plain ? 4 : 7);
+    redis_put_script(out, call, store, redis_leave, 2, plain ? 4 : 7);
     redis_put_session_key(out, store, &op->sid);
     redis_put_queue_key(out, store, op->place);
     redis_put_id(out, &op->place->rid);
-    resp_number(out, redis_server_clock(store));
+    resp_number(out, num);
     if (!plain) {
         redis_put_epoch(out, store, server, "");
         resp_number(out, op->keep > 0 ? US(op->keep) + 1 : 0);
@@ -189,17 +204,21 @@ static void encode_confirm(redis_call *call, hf__buf *out,
     hf_store *store = redis_op_of(op)->store;
     bool value = op->kind == HF_OP_PUBLISH;
 
-    (void)server;
-    resp_script(out, call, value ? &redis_publish : &redis_confirm, 2, 6);
+    redis_put_mark(out, call, store);
+    redis_put_script(out, call, store, value ? redis_publish : redis_confirm, 2,
+                     value ? 6 : 7);
     redis_key_word(out, store, "n", "", 0);
     redis_put_queue_key(out, store, op->place);
     redis_put_id(out, &op->sid);
     redis_put_id(out, &op->place->rid);
     resp_word(out, op->place->key, op->place->key_len);
-    if (value)
+    if (value) {
         resp_word(out, op->value, op->value_len);
-    else
+    } else {
         resp_number(out, US(op->place->lease));
+        redis_put_epoch(out, store, server, "");
+    }
+    redis_put_wait(out, call, op);
 }
 
 /* Of confirm and publish: a place, and nothing about the session. */
@@ -207,11 +226,15 @@ static void place_landed(redis_call *call, hf_outcome outcome,
                          const resp *reply, const hf_error *why)
 {
     hf_op *op = redis_op_from(call);
+    hf_error lacks = {0};
 
     if (outcome != HF_APPLIED) {
         redis_op_failed(op, outcome, why);
     } else if (!redis_read_place(op->place, reply)) {
         redis_bad_reply(op);
+    } else if (op->place->verdict == HF_GRANTED &&
+               redis_lacks_replicas(op, &lacks)) {
+        redis_op_failed(op, HF_UNKNOWN, &lacks);
     } else {
         if (op->kind == HF_OP_CONFIRM)
             op->store_us = redis_item(reply, (size_t)reply->number - 1);
@@ -225,8 +248,9 @@ static void encode_recheck(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
-    resp_script(out, call, &redis_recheck, 1,
-                3 + 2 * (unsigned)op->place_count);
+    redis_put_mark(out, call, store);
+    redis_put_script(out, call, store, redis_recheck, 1,
+                     3 + 2 * (unsigned)op->place_count);
     redis_key_word(out, store, "n", "", 0);
     redis_put_id(out, &op->sid);
     redis_put_epoch(out, store, server, "");
@@ -234,12 +258,15 @@ static void encode_recheck(redis_call *call, hf__buf *out,
         redis_put_id(out, &op->places[i]->rid);
         resp_word(out, op->places[i]->key, op->places[i]->key_len);
     }
+    redis_put_wait(out, call, op);
 }
 
 static void recheck_landed(redis_call *call, hf_outcome outcome,
                            const resp *reply, const hf_error *why)
 {
     hf_op *op = redis_op_from(call);
+    hf_error lacks = {0};
+    bool granted = false;
     resp at;
 
     if (!redis_is_row(op, outcome, reply, why, 1))
@@ -258,7 +285,15 @@ static void recheck_landed(redis_call *call, hf_outcome outcome,
             redis_bad_reply(op);
             return;
         }
+        granted = granted || op->places[i]->verdict == HF_GRANTED;
     }
+    /* Not taken yet: the look is repeated. */
+    if (granted && redis_lacks_replicas(op, &lacks)) {
+        redis_op_failed(op, HF_UNKNOWN, &lacks);
+        return;
+    }
+    for (size_t i = 0; i < op->place_count; i++)
+        redis_note_token(redis_op_of(op)->store, op->places[i]);
     redis_op_done(op);
 }
 
@@ -268,7 +303,7 @@ static void encode_evict(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
-    resp_script(out, call, &redis_evict, 2, 7);
+    redis_put_script(out, call, store, redis_evict, 2, 7);
     redis_key_word(out, store, "n", "", 0);
     redis_key_word(out, store, "g:", op->text, op->text_len);
     resp_word(out, op->text, op->text_len);
@@ -318,6 +353,7 @@ void redis_native_join(hf_store *store, hf_op *op)
 {
     if (is_sound(store, op)) {
         redis_note_bell(store, op->place);
+        redis_ask_replicas(store, op);
         redis_op_send(store, op, encode_join, join_landed);
     }
 }
@@ -326,13 +362,14 @@ void redis_native_leave(hf_store *store, hf_op *op)
 {
     if (store->strict && op->keep > HF_MS(store->max_lease_ms))
         op->keep = HF_MS(store->max_lease_ms);
-    redis_op_send(store, op, encode_leave, leave_landed);
+    redis_op_send(store, op, redis_native_write_leave, leave_landed);
 }
 
 void redis_native_recheck(hf_store *store, hf_op *op)
 {
     for (size_t i = 0; i < op->place_count; i++)
         redis_note_bell(store, op->places[i]);
+    redis_ask_replicas(store, op);
     redis_op_send(store, op, encode_recheck, recheck_landed);
 }
 
@@ -343,6 +380,8 @@ void redis_native_place(hf_store *store, hf_op *op)
                   "a value has at most %d bytes", HF_VALUE_MAX);
         hfd_finish(op, HF_NOT_APPLIED, HF_EINVAL);
     } else {
+        if (op->kind == HF_OP_CONFIRM)
+            redis_ask_replicas(store, op);
         redis_op_send(store, op, encode_confirm, place_landed);
     }
 }

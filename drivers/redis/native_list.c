@@ -220,7 +220,7 @@ static void encode_rows(redis_call *call, hf__buf *out,
 
     (void)server;
     peek_word(list->by_key ? &list->keys : &list->sids, &text, &len);
-    resp_script(out, call, &redis_rows, 1, 4);
+    redis_put_script(out, call, redis_op_of(op)->store, redis_rows, 1, 4);
     redis_key_word(out, redis_op_of(op)->store, "n", "", 0);
     if (list->by_key) {
         resp_word(out, "", 0);
@@ -295,7 +295,7 @@ static void encode_sessions(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
 
     (void)server;
-    resp_script(out, call, &redis_sessions, 1, 1);
+    redis_put_script(out, call, redis_op_of(op)->store, redis_sessions, 1, 1);
     redis_key_word(out, redis_op_of(op)->store, "n", "", 0);
 }
 

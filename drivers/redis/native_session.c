@@ -18,7 +18,7 @@ static void encode_attach(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
-    resp_script(out, call, &redis_attach, 2, 8);
+    redis_put_script(out, call, store, redis_attach, 2, 8);
     redis_key_word(out, store, "n", "", 0);
     redis_put_session_key(out, store, &op->sid);
     redis_put_id(out, &op->sid);
@@ -29,11 +29,21 @@ static void encode_attach(redis_call *call, hf__buf *out,
     redis_put_epoch(out, store, server, "");
 }
 
+static void refuse_lease(hf_op *op, int64_t most_ms)
+{
+    char text[160];
+
+    snprintf(text, sizeof text,
+             "this namespace is strict and allows leases of at most %lld ms: "
+             "all its users must name the same max_lease_ms and lag_ms",
+             (long long)most_ms);
+    redis_op_refuse(op, HF_EINVAL, text);
+}
+
 static void attach_landed(redis_call *call, hf_outcome outcome,
                           const resp *reply, const hf_error *why)
 {
     hf_op *op = redis_op_from(call);
-    char text[160];
 
     if (!redis_is_row(op, outcome, reply, why, 1))
         return;
@@ -46,11 +56,8 @@ static void attach_landed(redis_call *call, hf_outcome outcome,
         redis_op_refuse(op, HF_EEXPIRED, "this session is over");
         return;
     case 2:
-        snprintf(text, sizeof text,
-                 "this namespace is strict and allows leases of at most %lld "
-                 "ms (max_lease_ms): all its users must name the same",
-                 (long long)(redis_item(reply, 1) / 1000));
-        redis_op_refuse(op, HF_EINVAL, text);
+        refuse_lease(op, redis_item(reply, 1) / 1000 -
+                             redis_op_of(op)->store->lag_ms);
         return;
     case 3:
         redis_op_refuse(op, HF_EURL,
@@ -61,25 +68,41 @@ static void attach_landed(redis_call *call, hf_outcome outcome,
     }
 }
 
-static void encode_renew(redis_call *call, hf__buf *out,
-                         const redis_server *server)
+void redis_encode_renew(redis_call *call, hf__buf *out,
+                        const redis_server *server)
 {
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
-    resp_script(out, call, &redis_renew, 2, 5);
+    redis_put_mark(out, call, store);
+    redis_put_script(out, call, store, redis_renew, 2, 6);
     redis_key_word(out, store, "n", "", 0);
     redis_put_session_key(out, store, &op->sid);
     redis_put_id(out, &op->sid);
     resp_number(out, US(op->ttl));
     redis_put_epoch(out, store, server, "");
+    resp_number(out, (int64_t)atomic_load(&store->token_seen));
+    redis_put_wait(out, call, op);
 }
 
-static void renew_landed(redis_call *call, hf_outcome outcome,
-                         const resp *reply, const hf_error *why)
+/* The store's numbers had fallen behind one that we were granted: somebody else
+ * may have been granted a smaller one meanwhile.  From now on they rise. */
+static void tell_regression(hf_store *store, int64_t was)
+{
+    hfd_log(HF_LOG_ERROR,
+            "redis: the server has forgotten numbers, and its clock is behind "
+            "them: it stood at %lld, and %llu was granted here; tokens of "
+            "others may have gone back until now",
+            (long long)was,
+            (unsigned long long)atomic_load(&store->token_seen));
+}
+
+void redis_renew_landed(redis_call *call, hf_outcome outcome, const resp *reply,
+                        const hf_error *why)
 {
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
+    hf_error lacks = {0};
 
     if (!redis_is_row(op, outcome, reply, why, 1))
         return;
@@ -100,8 +123,13 @@ static void renew_landed(redis_call *call, hf_outcome outcome,
         if (redis_id_from(&rid, id.text, id.len) &&
             hf_error_class(reason) == HF_CLASS_LOST)
             store->host.news(store->host.ctx, &rid, reason);
+        else if (resp_is(&id, "token"))
+            tell_regression(store, redis_item(reply, (size_t)i + 1));
     }
-    redis_op_done(op);
+    if (redis_lacks_replicas(op, &lacks))
+        redis_op_failed(op, HF_UNKNOWN, &lacks);
+    else
+        redis_op_done(op);
 }
 
 static void encode_detach(redis_call *call, hf__buf *out,
@@ -110,7 +138,7 @@ static void encode_detach(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
-    resp_script(out, call, &redis_detach, 1, 3);
+    redis_put_script(out, call, store, redis_detach, 1, 3);
     redis_key_word(out, store, "n", "", 0);
     redis_put_id(out, &op->sid);
     redis_put_epoch(out, store, server, "");
@@ -131,6 +159,10 @@ static void detach_landed(redis_call *call, hf_outcome outcome,
 
 void redis_native_attach(hf_store *store, hf_op *op)
 {
+    if (store->strict && op->ttl > HF_MS(store->max_lease_ms)) {
+        refuse_lease(op, store->max_lease_ms);
+        return;
+    }
     redis_op_send(store, op, encode_attach, attach_landed);
 }
 
@@ -139,7 +171,11 @@ void redis_native_renew(hf_store *store, hf_op *op)
     /* Who has been here for a third of a lease wants to hear of a break, and
      * of a lost connection, at once. */
     redis_native_listen(store, &op->sid);
-    redis_op_send(store, op, encode_renew, renew_landed);
+    redis_ask_replicas(store, op);
+    if (store->cluster)
+        redis_native_renew_there(store, op);
+    else
+        redis_op_send(store, op, redis_encode_renew, redis_renew_landed);
 }
 
 void redis_native_detach(hf_store *store, hf_op *op)

@@ -11,6 +11,13 @@
 
 /* ---- Words -------------------------------------------------------------- */
 
+void redis_put_script(hf__buf *out, const redis_call *call,
+                      const hf_store *store, const redis_script pair[2],
+                      unsigned keys, unsigned words)
+{
+    resp_script(out, call, &pair[store->cluster ? 1 : 0], keys, words);
+}
+
 void redis_key_word(hf__buf *out, const hf_store *store, const char *kind,
                     const void *bytes, size_t len)
 {
@@ -52,14 +59,20 @@ void redis_put_queue_key(hf__buf *out, const hf_store *store,
 void redis_put_epoch(hf__buf *out, const hf_store *store,
                      const redis_server *server, const char *otherwise)
 {
-    char text[80];
+    char text[100];
+    int used;
 
     if (!store->strict) {
         resp_text(out, otherwise);
         return;
     }
-    snprintf(text, sizeof text, "%s %lld", server->run_id,
-             (long long)store->max_lease_ms * 1000);
+    /* A quarantine also covers what a primary that was cut off still grants:
+     * its replicas' silence is counted in whole seconds. */
+    used = snprintf(text, sizeof text, "%s %lld", server->run_id,
+                    (long long)(store->max_lease_ms + store->lag_ms) * 1000);
+    if (store->lag_ms >= 2000)
+        snprintf(text + used, sizeof text - (size_t)used, " %lld",
+                 (long long)(store->lag_ms / 1000 - 1));
     resp_text(out, text);
 }
 
@@ -119,6 +132,30 @@ void redis_set_times(hf_op *op, int64_t rest_us, int64_t now_us)
 int64_t redis_server_clock(hf_store *store)
 {
     return atomic_load(&store->clock_ahead_us) + hfd_now() / 1000;
+}
+
+int64_t redis_next_number(hf_store *store, bool *ret_plain)
+{
+    int64_t clock = redis_server_clock(store);
+    int64_t above = (int64_t)atomic_load(&store->token_seen) + 1;
+
+    if (above <= clock)
+        return clock;
+    if (above > clock + 1000000)
+        *ret_plain = false;
+    return above;
+}
+
+void redis_note_token(hf_store *store, const hf_place *place)
+{
+    uint64_t last = place->token + place->run - 1;
+    uint64_t seen = atomic_load(&store->token_seen);
+
+    if (place->verdict != HF_GRANTED || place->token == 0)
+        return;
+    while (seen < last &&
+           !atomic_compare_exchange_weak(&store->token_seen, &seen, last))
+        continue;
 }
 
 void redis_op_done(hf_op *op)

@@ -16,10 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster.h"
 #include "probe.h"
-#include "store.h"
+#include "sentinel.h"
 
 typedef struct probe probe;
+
+enum { SENTINELS_MS = 1500 }; /* for all of them */
 
 typedef struct question {
     const char *words[4]; /* NULL-ended; none: `write` does it */
@@ -27,6 +30,7 @@ typedef struct question {
     void (*note)(probe *p, const redis_call *call, const resp *reply);
     void (*refused)(probe *p);
     bool setting, ours; /* CONFIG; only where the layout is our own */
+    bool cluster;       /* only there */
 } question;
 
 struct probe {
@@ -34,6 +38,8 @@ struct probe {
     hf_store *store;
     size_t next;
     int64_t store_us; /* of the last TIME */
+    bool watched;     /* by sentinels */
+    redis_watch watch;
 };
 
 /* ---- INFO ---- */
@@ -158,8 +164,10 @@ static void note_setting(redis_facts *f, const resp *name, const resp *value)
         {"appendfsync", NULL, f->log_sync, sizeof f->log_sync},
         {"save", NULL, f->snapshots, sizeof f->snapshots},
         {"min-replicas-to-write", &f->min_replicas, NULL, 0},
+        {"min-replicas-max-lag", &f->max_lag_s, NULL, 0},
         {"maxclients", &f->client_limit, NULL, 0},
         {"lua-time-limit", &f->script_ms, NULL, 0},
+        {"cluster-node-timeout", &f->node_timeout_ms, NULL, 0},
     };
     char limits[160];
 
@@ -270,17 +278,19 @@ static const char rights_script[] =
     "ask('HEXISTS', k, '1') ask('ZADD', k, '1', '1') ask('ZREM', k, '1')\n"
     "ask('ZSCORE', k, '1') ask('ZRANGE', k, '0', '1')\n"
     "ask('ZRANGEBYSCORE', k, '0', '1')\n"
-    "ask('PUBLISH', ARGV[1], '') ask('SUBSCRIBE', ARGV[1])\n"
+    "ask(ARGV[2] .. 'PUBLISH', ARGV[1], '')\n"
+    "ask(ARGV[2] .. 'SUBSCRIBE', ARGV[1])\n"
     "return table.concat(bad, ' ')\n";
 
 static void write_rights(const probe *p, hf__buf *out)
 {
-    resp_command(out, 5);
+    resp_command(out, 6);
     resp_text(out, "EVAL");
     resp_text(out, rights_script);
     resp_text(out, "1");
     write_name(p, "n", out);
     write_name(p, "c:0", out);
+    resp_text(out, p->store->cluster ? "S" : "");
 }
 
 static void note_rights(probe *p, const redis_call *call, const resp *reply)
@@ -296,6 +306,31 @@ static void note_rights(probe *p, const redis_call *call, const resp *reply)
 static void refuse_rights(probe *p)
 {
     p->facts.rights_refused = true;
+}
+
+/* ---- A cluster ---- */
+
+static void note_cluster(probe *p, const redis_call *call, const resp *reply)
+{
+    redis_facts *f = &p->facts;
+
+    (void)call;
+    if (reply->type != RESP_STRING)
+        return;
+    info_text(reply, "cluster_state", f->state, sizeof f->state);
+    f->shards = info_number(reply, "cluster_size");
+}
+
+/* A slot that is being moved refuses what is asked about its keys. */
+static bool is_moving(probe *p, const redis_call *call, hf_outcome outcome)
+{
+    redis_found to;
+
+    if (!p->store->cluster || outcome != HF_NOT_APPLIED ||
+        !redis_cluster_moving(p->store->cluster, call->sent, &to))
+        return false;
+    p->facts.moving = true;
+    return true;
 }
 
 /* ---- The chain ---- */
@@ -320,6 +355,8 @@ static const question questions[] = {
     SETTING("client-output-buffer-limit"),
     SETTING("maxclients"),
     SETTING("lua-time-limit"),
+    {.words = {"CLUSTER", "INFO"}, .note = note_cluster, .cluster = true},
+    SETTING("cluster-node-timeout"),
     CLOCK,
     CLOCK,
     CLOCK,
@@ -362,7 +399,14 @@ static void land_answer(redis_call *call, hf_outcome outcome, const resp *reply,
 
 static void finish_probe(hf_op *op, probe *p)
 {
+    if (p->store->cluster)
+        redis_cluster_owner(p->store->cluster, p->facts.owner,
+                            sizeof p->facts.owner);
     redis_judge(&p->facts, op->emit_finding, op->user);
+    if (p->facts.clustered)
+        redis_judge_cluster(&p->facts, op->emit_finding, op->user);
+    if (p->watched)
+        redis_judge_sentinel(&p->facts, &p->watch, op->emit_finding, op->user);
     redis_op_of(op)->note = 0;
     hfd_free(p);
     if (op->sent == 0)
@@ -375,7 +419,8 @@ static void ask_next(hf_op *op, probe *p)
 {
     while (p->next < QUESTIONS &&
            ((questions[p->next].setting && p->facts.config_refused) ||
-            (questions[p->next].ours && !p->facts.native)))
+            (questions[p->next].ours && !p->facts.native) ||
+            (questions[p->next].cluster && !p->store->cluster)))
         p->next++;
     if (p->next == QUESTIONS)
         finish_probe(op, p);
@@ -392,6 +437,8 @@ static void land_answer(redis_call *call, hf_outcome outcome, const resp *reply,
 
     if (outcome == HF_APPLIED) {
         q->note(p, call, reply);
+    } else if (is_moving(p, call, outcome)) {
+        hfd_log(HF_LOG_DEBUG, "redis: %s", why->text);
     } else if (why->code != HF_EPERM && why->code != HF_EPROTO) {
         redis_op_of(op)->note = 0;
         hfd_free(p);
@@ -421,7 +468,18 @@ void redis_probe_start(hf_store *store, hf_op *op)
     p->facts.strict = store->strict;
     p->facts.exposed = store->exposed;
     p->facts.max_lease_ms = store->max_lease_ms;
+    p->facts.lag_ms = store->lag_ms;
+    p->facts.confirmed = store->replicas;
     p->facts.lease = op->ttl;
+    /* On this thread, which waits for the answer anyway. */
+    if (op->driven)
+        p->watched = redis_sentinel_watch(store, &p->watch,
+                                          hfd_now() + HF_MS(SENTINELS_MS));
+    if (store->cluster) {
+        p->facts.clustered = true;
+        p->facts.slot = redis_cluster_slot(store->cluster);
+        redis_op_of(op)->call.once = true;
+    }
     redis_op_of(op)->note = (uintptr_t)p;
     ask_next(op, p);
 }

@@ -15,6 +15,8 @@ typedef struct redis_facts {
     bool exposed; /* plain TCP that leaves this machine */
     hf_nsec lease;
     int64_t max_lease_ms; /* of a strict namespace */
+    int64_t lag_ms;       /* the same: what a quarantine has in addition */
+    int64_t confirmed;    /* replicas that must have a grant */
     /* From INFO: */
     bool info_refused;
     char version[24], role[16], mode[16];
@@ -24,6 +26,7 @@ typedef struct redis_facts {
     /* From CONFIG GET, some of it from INFO where that is refused: */
     bool config_refused;
     int64_t memory_limit, client_limit, log_on, min_replicas, script_ms;
+    int64_t max_lag_s; /* min-replicas-max-lag */
     int64_t push_hard, push_soft, push_soft_s;
     char policy[32], log_sync[16], snapshots[64];
     bool snapshots_known;
@@ -32,6 +35,11 @@ typedef struct redis_facts {
     hf_nsec trip_best, trip_worst;
     /* From the namespace's marker: */
     int64_t quarantine_us; /* what is left of it */
+    /* In a cluster, from CLUSTER INFO and what was found on the way: */
+    bool clustered, moving;    /* the second: the slot is, at this moment */
+    int64_t slot;              /* of the namespace */
+    char owner[80], state[16]; /* its node's address; ok, fail */
+    int64_t shards, node_timeout_ms;
     /* From the server's own judgement of our user: */
     bool rights_known, rights_refused; /* the second: not even a script */
     char rights_missing[200];          /* commands, separated by blanks */
@@ -41,5 +49,8 @@ typedef struct redis_facts {
 void redis_facts_init(redis_facts *facts);
 /* Emits every finding, each with its cure. */
 void redis_judge(const redis_facts *facts, hf_doctor_fn *emit, void *user);
+/* The same for what only a cluster has (cluster_judge.c). */
+void redis_judge_cluster(const redis_facts *facts, hf_doctor_fn *emit,
+                         void *user);
 
 #endif

@@ -35,11 +35,15 @@ void redis_facts_init(redis_facts *facts)
                                         .client_limit = -1,
                                         .log_on = -1,
                                         .min_replicas = -1,
+                                        .max_lag_s = -1,
                                         .script_ms = -1,
                                         .push_hard = -1,
                                         .push_soft = -1,
                                         .push_soft_s = -1,
-                                        .quarantine_us = -1};
+                                        .quarantine_us = -1,
+                                        .slot = -1,
+                                        .shards = -1,
+                                        .node_timeout_ms = -1};
 
     *facts = unknown;
 }
@@ -88,11 +92,12 @@ static void judge_server(const judge *j)
              strcmp(f->role, "slave") == 0 ? "replica" : f->role);
     else if (f->role[0])
         find(j, HF_FINE, "role", "a primary");
-    if (strcmp(f->mode, "cluster") == 0)
+    if (strcmp(f->mode, "cluster") == 0 && !f->clustered)
         find(j, HF_FAIL, "mode",
              "this server is part of a Redis Cluster, where a namespace may "
-             "move to another node: use a server outside of it");
-    else if (f->mode[0])
+             "move to another node: use redis+cluster: or a server outside "
+             "of it");
+    else if (f->mode[0] && !f->clustered)
         find(j, HF_FINE, "mode", "one server, no cluster");
 }
 
@@ -215,9 +220,8 @@ static void judge_strict(const judge *j)
              (double)f->quarantine_us / 1e6);
     else
         find(j, HF_FINE, "strict",
-             "on: after a restart or failover nothing is granted for %.1f s, "
-             "the longest lease",
-             (double)f->max_lease_ms / 1e3);
+             "on: after a restart or failover nothing is granted for %.1f s",
+             (double)(f->max_lease_ms + f->lag_ms) / 1e3);
     if (!f->strict && f->uptime_s >= 0 &&
         f->uptime_s < f->lease / HF_MS(1000) + 1)
         find(j, HF_WARN, "uptime",

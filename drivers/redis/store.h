@@ -39,6 +39,9 @@ typedef struct redis_parked { /* a thread in park, on its stack */
 struct hf_store {
     hf_host host;
     redis_wire *wire;
+    redis_finder finder; /* find NULL: the URL names the servers */
+    void (*finder_close)(void *ctx);
+    struct redis_cluster *cluster; /* NULL: it is none */
     hf__tls *tls;
     bool exposed; /* plain TCP that leaves this machine */
     const redis_format *format;
@@ -48,6 +51,9 @@ struct hf_store {
     size_t prefix_len;
     bool strict;
     int64_t max_lease_ms;
+    int64_t lag_ms;   /* strict: so long a primary that was cut off may grant */
+    int64_t replicas; /* so many must have a grant before it counts */
+    _Atomic uint64_t token_seen;    /* the largest that was granted here */
     _Atomic int64_t clock_ahead_us; /* the server's, of ours; native format */
     char host_name[64];             /* of this machine, for listings */
     /* Unpark rings the bell of a rid; a join or recheck notes its count in
@@ -91,6 +97,14 @@ void redis_note_bell(hf_store *store, hf_place *place);
 /* Ring the bell of a rid and wake whoever is parked on it; never blocks. */
 void redis_ring(hf_store *store, const hf_id *rid);
 
+/* ---- url.c ---- */
+
+extern const char *const redis_url_options[]; /* NULL-ended */
+int redis_url_read(hf_store *store, const hf_url *url, hf_error *err);
+/* Opens store->wire, and what finds the servers if there is such a thing. */
+int redis_url_dial(hf_store *store, const hf_url *url,
+                   const redis_listener *listener, hf_error *err);
+
 /* ---- id.c ---- */
 
 enum { REDIS_ID = 32 };                         /* digits of an id */
@@ -101,6 +115,10 @@ int redis_hex_digit(char c);                                   /* -1: none */
 
 /* ---- native_words.c, native_list.c ---- */
 
+/* resp_script, of one of the pairs below. */
+void redis_put_script(hf__buf *out, const redis_call *call,
+                      const hf_store *store, const redis_script pair[2],
+                      unsigned keys, unsigned words);
 /* A word: the prefix, `kind`, and these bytes. */
 void redis_key_word(hf__buf *out, const hf_store *store, const char *kind,
                     const void *bytes, size_t len);
@@ -108,9 +126,11 @@ void redis_list_start(hf_store *store, hf_op *op);
 
 /* ---- script.c ---- */
 
-extern redis_script redis_join, redis_leave, redis_recheck, redis_attach,
-    redis_renew, redis_detach, redis_confirm, redis_publish, redis_evict,
-    redis_sessions, redis_rows;
+/* Of each the second is for clusters. */
+extern redis_script redis_join[2], redis_leave[2], redis_recheck[2],
+    redis_attach[2], redis_renew[2], redis_detach[2], redis_confirm[2],
+    redis_publish[2], redis_evict[2], redis_sessions[2], redis_rows[2];
+extern redis_script redis_keep; /* renews while a slot is being moved */
 void redis_scripts_ready(void);
 
 /* Findings that do not depend on the format (probe.c). */

@@ -8,6 +8,8 @@
  *      |--driven--> LACKS: its thread dials, then as above  |--> AGAIN: NEW
  *      |--else----> LINE: the dialer thread dials, then as above
  *
+ * A reply that says "not here" (finder.h) makes it NEW again, after a pause.
+ *
  * A lone caller finds the first connection idle and does one send and one
  * receive on its own thread.  Calls are pipelined: one connection carries many,
  * and more are opened only when many wait on each.
@@ -216,13 +218,19 @@ static void stand_in_line(redis_wire *wire, redis_call *call)
     }
     redis_unlock(wire);
     if (stands) {
-        redis_wire_start(wire, call);
+        redis_wire_send(wire, call);
     } else if (!queued) {
         refuse(call, &why);
     } else if (alone) {
         hfd_error(&why, HF_ENOMEM, "redis", 0, "no thread to connect with");
         redis_wire_move_line(wire, &why);
     }
+}
+
+void redis_wire_send(redis_wire *wire, redis_call *call)
+{
+    if (!send_call(wire, call))
+        stand_in_line(wire, call);
 }
 
 void redis_wire_move_line(redis_wire *wire, const hf_error *why)
@@ -237,24 +245,22 @@ void redis_wire_move_line(redis_wire *wire, const hf_error *why)
     while ((call = redis_calls_take(&line))) {
         if (why)
             refuse(call, why);
-        else if (!send_call(wire, call))
-            stand_in_line(wire, call);
+        else
+            redis_wire_send(wire, call);
     }
 }
 
 void redis_wire_start(redis_wire *wire, redis_call *call)
 {
     call->by_text = false;
-    if (call->driven && call->state == CALL_LANDING) {
+    call->strays = 0;
+    call->again = 0;
+    if (call->driven && call->state == CALL_LANDING)
         call->state = CALL_AGAIN;
-        return;
-    }
-    if (send_call(wire, call))
-        return;
-    if (call->driven)
+    else if (!call->driven)
+        redis_wire_send(wire, call);
+    else if (!send_call(wire, call))
         call->state = CALL_LACKS;
-    else
-        stand_in_line(wire, call);
 }
 
 /* ---- Calls that have a thread ---- */
@@ -332,6 +338,8 @@ void redis_wire_drive(redis_wire *wire, redis_call *call)
         /* From here to the next sending the call is this thread's alone. */
         if (call->state == CALL_DONE)
             return;
+        if (call->again > 0)
+            redis_wait_again(call);
         if (send_call(wire, call))
             continue;
         call->state = CALL_LACKS;
@@ -394,13 +402,14 @@ static void look_for_late(redis_wire *wire)
 {
     hf_nsec now = hfd_now();
     redis_conn *conn;
-    redis_calls late;
+    redis_calls late, again;
     redis_call *call;
     hf_nsec sent;
 
     redis_lock(wire);
     wire->timer_due = HF_NEVER;
     late = take_late_line(wire, now);
+    again = redis_take_again(wire, now);
     conn = wire->all;
     while (conn) {
         if (conn->late || !find_late(wire, conn, now, &sent)) {
@@ -420,6 +429,8 @@ static void look_for_late(redis_wire *wire)
     redis_unlock(wire);
     while ((call = redis_calls_take(&late)))
         refuse_late(wire, call);
+    while ((call = redis_calls_take(&again)))
+        redis_wire_send(wire, call);
 }
 
 /* The tag is the address of a connection that may be gone by now: it counts

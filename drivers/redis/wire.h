@@ -24,16 +24,10 @@
 
 #include <holdfast/driver.h>
 
+#include "finder.h"
 #include "net/pipe.h"
-#include "resp.h"
 
 typedef struct redis_wire redis_wire;
-
-typedef struct redis_server { /* what the handshake of a connection found */
-    char run_id[41];
-    int version;  /* 70015 is 7.0.15 */
-    hf_nsec born; /* when it was started, at the latest, by our clock */
-} redis_server;
 
 typedef struct redis_script {
     const char *name;
@@ -58,12 +52,19 @@ struct redis_call {
     void (*landed)(redis_call *call, hf_outcome outcome, const resp *reply,
                    const hf_error *why);
     hf_nsec deadline;
-    hf_nsec sent;  /* by the wire: just before the first byte went out */
-    bool by_text;  /* by the wire: the script's text is wanted */
-    bool driven;   /* redis_wire_drive follows at once */
-    uint8_t state; /* the wire's, like all that follows; 0 before the first
+    hf_nsec sent;   /* by the wire: just before the first byte went out */
+    bool by_text;   /* by the wire: the script's text is wanted */
+    bool driven;    /* redis_wire_drive follows at once */
+    bool once;      /* lands when it strays (finder.h), is not sent again */
+    uint8_t before; /* so many replies come before the one that counts; set by
+                       encode, if ever */
+    bool waits;     /* one more reply, a number, comes behind it: WAIT's */
+    int8_t acked;   /* by the wire: that number; -1: it was none */
+    uint8_t state;  /* the wire's, like all that follows; 0 before the first
                       start, then untouched */
+    uint8_t strays; /* so often a server said that it is not the one */
     struct redis_conn *conn;
+    hf_nsec again; /* it is not sent before; 0: at once */
     hf__waiter waiter;
 };
 
@@ -78,10 +79,14 @@ typedef struct redis_settings {
     hf__tls *tls; /* the caller's, alive until close; NULL: plain */
     const char *user, *password; /* copied; NULL or "": none */
     int database;
-    const char *client_name; /* copied */
-    unsigned most;           /* connections for commands */
-    hf_nsec dial_time;       /* for one connection with its handshake */
-    bool lazy;               /* the first call opens the first connection */
+    const char *client_name;    /* copied */
+    unsigned most;              /* connections for commands */
+    hf_nsec dial_time;          /* for one connection with its handshake */
+    bool lazy;                  /* the first call opens the first connection */
+    const redis_finder *finder; /* whom to dial; NULL: one of the addresses.
+                                   The caller's, alive until close */
+    bool sharded;               /* channels of a slot, as clusters have */
+    bool waits;                 /* calls may set `waits` */
 } redis_settings;
 
 typedef struct redis_listener {

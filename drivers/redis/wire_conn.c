@@ -122,12 +122,21 @@ redis_sending redis_conn_send(redis_conn *conn, redis_call *call)
 
 /* ---- Receiving ---- */
 
-static redis_call *take_call(redis_conn *conn)
+/* Whose reply it is; NULL: nobody's, or *ret_before: it comes before the one
+ * that somebody expects. */
+static redis_call *take_call(redis_conn *conn, bool *ret_before)
 {
     redis_call *call;
 
     redis_lock(conn->wire);
-    call = redis_calls_take(&conn->sent);
+    call = conn->sent.first;
+    *ret_before = call && call->before > 0;
+    if (*ret_before) {
+        call->before--;
+        call = NULL;
+    } else {
+        call = redis_calls_take(&conn->sent);
+    }
     if (call)
         conn->load--;
     redis_unlock(conn->wire);
@@ -146,7 +155,7 @@ static void land(redis_conn *conn, redis_call *call, hf_outcome outcome,
         redis_conn_drop(conn); /* not the last: we are inside its pipe */
 }
 
-static void retire(redis_conn *conn)
+void redis_conn_retire(redis_conn *conn)
 {
     redis_wire *wire = conn->wire;
 
@@ -183,12 +192,45 @@ static void land_error(redis_conn *conn, redis_call *call, const resp *reply)
     if (reply->len >= 8 && memcmp(reply->text, "NOSCRIPT", 8) == 0 &&
         !call->by_text && send_by_text(conn, call))
         return;
+    if (redis_call_stray(conn, call, reply))
+        return;
     outcome = redis_error_of(reply, &said, &cut);
     if (cut)
-        retire(conn);
+        redis_conn_retire(conn);
     hfd_error(&why, said.code, "redis", said.native, "%s: %s", conn->where,
               said.text);
     land(conn, call, outcome, NULL, &why);
+}
+
+/* Where the first in line has a second reply: is it there, too?  Both are
+ * handled together, so that nothing of the first has to be kept.  1: one reply
+ * is all there is to wait for, or *ret_size; 0: not yet; -1: it is not RESP. */
+static long look_behind(redis_conn *conn, const char *bytes, size_t len,
+                        size_t *ret_size, int8_t *ret_acked)
+{
+    const redis_call *call;
+    resp reply;
+    long size;
+    bool waits;
+
+    *ret_size = 0;
+    *ret_acked = -1;
+    if (!conn->wire->waits)
+        return 1;
+    redis_lock(conn->wire);
+    call = conn->sent.first;
+    waits = call && call->before == 0 && call->waits;
+    redis_unlock(conn->wire);
+    if (!waits)
+        return 1;
+    size = len > 0 ? resp_size(bytes, len) : 0;
+    if (size <= 0)
+        return size;
+    reply = resp_at(bytes);
+    *ret_size = (size_t)size;
+    if (reply.type == RESP_INTEGER && reply.number >= 0)
+        *ret_acked = (int8_t)(reply.number < 127 ? reply.number : 127);
+    return 1;
 }
 
 static int nobody_asked(redis_conn *conn, hf_error *err)
@@ -207,38 +249,54 @@ static bool is_spent(redis_conn *conn)
     return spent;
 }
 
+static void land_reply(redis_conn *conn, redis_call *call, const char *bytes,
+                       int8_t acked)
+{
+    resp reply = resp_at(bytes);
+
+    call->acked = acked;
+    if (reply.type == RESP_ERROR)
+        land_error(conn, call, &reply);
+    else
+        land(conn, call, HF_APPLIED, &reply, NULL);
+}
+
 static ssize_t conn_received(void *ctx, const char *bytes, size_t len,
                              hf_error *err)
 {
     redis_conn *conn = ctx;
-    size_t eaten = 0;
+    size_t eaten = 0, tail = 0;
+    int8_t acked = -1;
 
     if (conn->push)
         return redis_push_received(conn, bytes, len, err);
     while (eaten < len) {
-        long size = resp_more(&conn->scan, bytes + eaten, len - eaten);
+        const char *at = bytes + eaten;
+        long size = resp_more(&conn->scan, at, len - eaten), more = size;
         redis_call *call;
-        resp reply;
+        bool before;
 
         if (size == 0)
             break;
         memset(&conn->scan, 0, sizeof conn->scan);
-        if (size < 0) {
+        if (size > 0)
+            more = look_behind(conn, at + size, len - eaten - (size_t)size,
+                               &tail, &acked);
+        if (more == 0)
+            break;
+        if (more < 0) {
             hfd_error(err, HF_EPROTO, "redis", 0,
                       "%s: a reply that is not Redis's protocol", conn->where);
             return -1;
         }
-        call = take_call(conn);
-        if (!call) {
+        call = take_call(conn, &before);
+        if (!call && !before) {
             nobody_asked(conn, err);
             return -1;
         }
-        reply = resp_at(bytes + eaten);
-        eaten += (size_t)size;
-        if (reply.type == RESP_ERROR)
-            land_error(conn, call, &reply);
-        else
-            land(conn, call, HF_APPLIED, &reply, NULL);
+        eaten += (size_t)size + tail;
+        if (call)
+            land_reply(conn, call, at, acked);
     }
     if (conn->retired && is_spent(conn)) {
         hfd_error(err, HF_EUNAVAIL, "redis", 0,

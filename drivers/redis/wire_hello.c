@@ -34,7 +34,7 @@ typedef struct hello {
     char where[REDIS_WHERE];
     step steps[STEPS];
     unsigned count, answered;
-    redis_server server;
+    redis_met met;
     hf__buf in;
 } hello;
 
@@ -139,41 +139,62 @@ static int check_info(hello *h, const resp *info, hf_error *err)
     if (info->type != RESP_STRING)
         return wrong(h, err, HF_EPROTO, "INFO was not answered by a text");
     field = find_field(info, "redis_mode", &len);
-    if (len == 7 && memcmp(field, "cluster", len) == 0)
-        return wrong(h, err, HF_EURL,
-                     "the server is a Redis Cluster, which this driver does "
-                     "not speak to: give a single server or primary");
+    h->met.cluster = len == 7 && memcmp(field, "cluster", len) == 0;
     field = find_field(info, "redis_version", &len);
-    h->server.version = read_version(field, len);
-    if (h->server.version == 0)
+    h->met.server.version = read_version(field, len);
+    if (h->met.server.version == 0)
         return wrong(h, err, HF_EPROTO,
                      "INFO has no redis_version: not a Redis server");
     field = find_field(info, "run_id", &len);
-    if (len >= sizeof h->server.run_id)
-        len = sizeof h->server.run_id - 1;
-    memcpy(h->server.run_id, field, len);
-    h->server.run_id[len] = '\0';
+    if (len >= sizeof h->met.server.run_id)
+        len = sizeof h->met.server.run_id - 1;
+    memcpy(h->met.server.run_id, field, len);
+    h->met.server.run_id[len] = '\0';
     field = find_field(info, "uptime_in_seconds", &len);
-    h->server.born = hfd_now() - read_uptime(field, len);
+    h->met.server.born = hfd_now() - read_uptime(field, len);
     return 0;
 }
 
-static int check_role(hello *h, const resp *role, hf_error *err)
+static void copy_word(char *to, size_t room, const resp *word)
+{
+    size_t len = word->type == RESP_STRING ? word->len : 0;
+
+    if (len >= room)
+        len = room - 1;
+    if (len > 0)
+        memcpy(to, word->text, len);
+    to[len] = '\0';
+}
+
+static void note_role(hello *h, const resp *role)
 {
     resp word = resp_item(role, 0), of = resp_item(role, 1);
 
-    if (resp_is(&word, "master"))
-        return 0;
-    if (resp_is(&word, "slave") && of.type == RESP_STRING)
+    copy_word(h->met.role, sizeof h->met.role, &word);
+    if (strcmp(h->met.role, "slave") == 0)
+        copy_word(h->met.of, sizeof h->met.of, &of);
+}
+
+/* Of a server that the URL names. */
+static int judge_named(hello *h, hf_error *err)
+{
+    if (strcmp(h->met.role, "slave") == 0)
         return hfd_error(err, HF_EUNAVAIL, "redis", 0,
-                         "%s: the server is a replica of '%.*s': give the "
+                         "%s: the server is a replica of '%s': give the "
                          "address of the primary",
-                         h->where, (int)(of.len < 64 ? of.len : 64), of.text);
-    if (resp_is(&word, "sentinel"))
+                         h->where, h->met.of);
+    if (strcmp(h->met.role, "sentinel") == 0)
         return wrong(h, err, HF_EURL,
                      "the server is a Sentinel: give the address of the "
-                     "primary");
-    return wrong(h, err, HF_EPROTO, "ROLE was answered by something unknown");
+                     "primary, or redis+sentinel: with the primary's name");
+    if (strcmp(h->met.role, "master") != 0)
+        return wrong(h, err, HF_EPROTO,
+                     "ROLE was answered by something unknown");
+    if (h->met.cluster)
+        return wrong(h, err, HF_EURL,
+                     "the server is part of a Redis Cluster: use "
+                     "redis+cluster:, or give a single server or primary");
+    return 0;
 }
 
 static int check_reply(hello *h, const resp *reply, hf_error *err)
@@ -189,8 +210,10 @@ static int check_reply(hello *h, const resp *reply, hf_error *err)
             return 0;
         return wrong(h, err, said.code, said.text);
     }
-    if (s == STEP_ROLE)
-        return check_role(h, reply, err);
+    if (s == STEP_ROLE) {
+        note_role(h, reply);
+        return 0;
+    }
     if (s == STEP_INFO)
         return check_info(h, reply, err);
     if (!resp_is(reply, s == STEP_PING ? "PONG" : "OK"))
@@ -309,44 +332,112 @@ static void name_address(const hf__address *address, char where[REDIS_WHERE])
         snprintf(where, REDIS_WHERE, "%.70s:%u", address->host, address->port);
 }
 
+/* A handshake with whom `link` leads to, until the deadline; the link ends if
+ * it is not whom we want. */
+static int meet(redis_wire *wire, hello *h, const hf__address *address,
+                hf_nsec deadline, hf_error *err)
+{
+    const redis_finder *finder = wire->finder;
+    int code;
+
+    h->begun = hfd_now();
+    h->deadline = deadline;
+    name_address(address, h->where);
+    h->met.where = h->where;
+    code = shake_hands(wire, h, err);
+    if (code == 0)
+        code = finder ? finder->judge(finder->ctx, &h->met, err)
+                      : judge_named(h, err);
+    if (code != 0)
+        hf__link_close(h->link, false);
+    return code;
+}
+
 /* Each address has a fair share of the time, as in hf__dial; one that answers
  * and is not what we want (a replica) is passed over like a dead one. */
-int redis_dial(redis_conn **ret, redis_wire *wire, bool push, hf_nsec deadline,
-               hf_error *err)
+static int dial_named(redis_wire *wire, hello *h, hf_nsec deadline,
+                      hf_error *err)
 {
     size_t n = wire->address_count, which, tried = 0;
-    hello h;
     int code;
 
     redis_lock(wire);
     which = wire->which;
     redis_unlock(wire);
     do {
-        memset(&h, 0, sizeof h);
-        code = hf__dial(&h.link, wire->addresses, n, which, &which, wire->tls,
+        hf_nsec now;
+
+        memset(h, 0, sizeof *h);
+        code = hf__dial(&h->link, wire->addresses, n, which, &which, wire->tls,
                         deadline, err);
         if (code != 0)
             return code;
-        h.begun = hfd_now();
-        h.deadline = h.begun + (deadline - h.begun) / (hf_nsec)(n - tried);
-        name_address(&wire->addresses[which], h.where);
-        code = shake_hands(wire, &h, err);
-        if (code != 0) {
-            hf__link_close(h.link, false);
+        now = hfd_now();
+        code = meet(wire, h, &wire->addresses[which],
+                    now + (deadline - now) / (hf_nsec)(n - tried), err);
+        if (code != 0)
             which = (which + 1) % n;
-        }
     } while (code != 0 && ++tried < n);
     if (code != 0)
         return code;
-    code = redis_conn_new(ret, wire, h.link, push, err);
-    if (code != 0)
-        return code;
-    (*ret)->server = h.server;
-    memcpy((*ret)->where, h.where, sizeof h.where);
     redis_lock(wire);
     wire->which = which;
-    wire->server = h.server;
-    wire->known = true;
     redis_unlock(wire);
+    return 0;
+}
+
+/* Half of the time is for finding out whom to dial. */
+static int dial_found(redis_wire *wire, hello *h, hf_nsec deadline,
+                      hf_error *err)
+{
+    const redis_finder *finder = wire->finder;
+    hf_nsec now = hfd_now();
+    hf__address address = {0};
+    redis_found found = {0};
+    hf_error why = {0};
+    int code;
+
+    memset(h, 0, sizeof *h);
+    code = finder->find(finder->ctx, &found, now + (deadline - now) / 2, err);
+    if (code != 0)
+        return code;
+    address.host = found.host;
+    address.port = found.port;
+    code = hf__dial(&h->link, &address, 1, 0, NULL, wire->tls, deadline, &why);
+    if (code != 0)
+        return hfd_error(err, code, "redis", why.native,
+                         "the server to ask is %s:%u now: %s", found.host,
+                         found.port, why.text);
+    return meet(wire, h, &address, deadline, err);
+}
+
+int redis_dial(redis_conn **ret, redis_wire *wire, bool push, hf_nsec deadline,
+               hf_error *err)
+{
+    redis_conn *conn = NULL;
+    unsigned find;
+    hello h;
+    int code;
+
+    redis_lock(wire);
+    find = ++wire->finds;
+    redis_unlock(wire);
+    code = wire->finder ? dial_found(wire, &h, deadline, err)
+                        : dial_named(wire, &h, deadline, err);
+    if (code == 0)
+        code = redis_conn_new(&conn, wire, h.link, push, err);
+    if (code != 0)
+        return code;
+    redis_lock(wire);
+    conn->server = h.met.server;
+    conn->find = find;
+    memcpy(conn->where, h.where, sizeof h.where);
+    redis_unlock(wire);
+    code = redis_conn_settle(conn, err);
+    if (code != 0) {
+        redis_conn_drop(conn);
+        return code;
+    }
+    *ret = conn;
     return 0;
 }

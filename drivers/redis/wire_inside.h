@@ -1,7 +1,8 @@
 /* wire_inside.h - what the files of the wire share.
  *
  * wire.c has the calls, wire_conn.c one connection, wire_dial.c how one comes
- * to stand, wire_push.c channels and parked threads.
+ * to stand, wire_push.c channels and parked threads, wire_again.c calls that
+ * came to the wrong server.
  *
  * Locks: `mu` guards everything but what is said otherwise; it is a leaf, but
  * is taken inside hf__pipe_begin .. end, so no function of a pipe is called
@@ -24,7 +25,8 @@ enum redis_call_state {
     CALL_LINE,    /* waits for a connection that somebody else opens */
     CALL_SENT,    /* in the line of its connection */
     CALL_LANDING, /* `landed` runs */
-    CALL_AGAIN,   /* and has started it again: drive sends it */
+    CALL_AGAIN,   /* and has started it again, or it went astray: drive sends
+                     it */
     CALL_DONE
 };
 
@@ -49,6 +51,7 @@ typedef struct redis_conn {
     redis_calls sent;    /* who expects an answer, in order */
     resp_scan scan;      /* the reader's */
     redis_server server;
+    unsigned find;           /* the number of the find that named it */
     char where[REDIS_WHERE]; /* the address, for messages */
 } redis_conn;
 
@@ -82,14 +85,20 @@ struct redis_wire {
     char *user, *password, *client_name;
     int database;
     hf_nsec dial_time;
+    const redis_finder *finder;
+    bool waits;
+    bool sharded;
 
     /* commands */
     redis_conn *slots[REDIS_CONNS_MAX];
     unsigned most;
     redis_calls line;
-    size_t which; /* the address that answered last */
-    bool dialing; /* somebody opens a connection for commands */
-    bool more;    /* one more is wanted beside those that stand */
+    redis_calls later; /* astray, and not driven: sent again by the timer */
+    unsigned finds;    /* counts dials, in the order of their beginning */
+    unsigned settled;  /* the one that `server` is of */
+    size_t which;      /* the address that answered last */
+    bool dialing;      /* somebody opens a connection for commands */
+    bool more;         /* one more is wanted beside those that stand */
     redis_backoff backoff;
     hf_error failure; /* why the last attempt failed */
     atomic_uint turn; /* a futex: counts attempts that ended */
@@ -129,6 +138,8 @@ void redis_call_land(redis_call *call, hf_outcome outcome, const resp *reply,
 void redis_wire_remind(redis_wire *wire, hf_nsec due);
 /* A connection came to stand, or did not (why): the line goes on. */
 void redis_wire_move_line(redis_wire *wire, const hf_error *why);
+/* Send a call that nobody drives, or stand in line for a connection. */
+void redis_wire_send(redis_wire *wire, redis_call *call);
 void redis_calls_add(redis_calls *calls, redis_call *call);
 redis_call *redis_calls_take(redis_calls *calls); /* NULL: none */
 
@@ -138,6 +149,7 @@ redis_call *redis_calls_take(redis_calls *calls); /* NULL: none */
 int redis_conn_new(redis_conn **ret, redis_wire *wire, hf__link *link,
                    bool push, hf_error *err);
 void redis_conn_drop(redis_conn *conn); /* mu is not held */
+void redis_conn_retire(redis_conn *conn);
 /* Stands and takes calls; with mu held. */
 bool redis_conn_usable(const redis_conn *conn);
 
@@ -175,6 +187,18 @@ void redis_futex_ring(atomic_uint *word);
  * there, to be dropped.  false: no slot. */
 bool redis_conn_place(redis_conn *conn, redis_conn **ret_old);
 bool redis_any_stands(const redis_wire *wire); /* with mu held */
+
+/* ---- wire_again.c ---- */
+
+/* The reply says that this is not the server: it will go out again, and is not
+ * ours any more.  False: it is an answer. */
+bool redis_call_stray(redis_conn *conn, redis_call *call, const resp *reply);
+void redis_wait_again(const redis_call *call); /* sleep until it may go out */
+/* Calls that may go out now; with mu held. */
+redis_calls redis_take_again(redis_wire *wire, hf_nsec now);
+/* A connection came to stand, and was not used yet: those to another server
+ * end.  HF_EUNAVAIL: it is the one that is outdated. */
+int redis_conn_settle(redis_conn *conn, hf_error *err);
 
 /* ---- wire_push.c ---- */
 

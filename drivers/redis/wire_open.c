@@ -52,6 +52,9 @@ static int copy_settings(redis_wire *wire, const redis_settings *settings)
     wire->tls = settings->tls;
     wire->database = settings->database;
     wire->dial_time = settings->dial_time;
+    wire->finder = settings->finder;
+    wire->waits = settings->waits;
+    wire->sharded = settings->sharded;
     wire->most = settings->most < 1                 ? 1
                  : settings->most > REDIS_CONNS_MAX ? REDIS_CONNS_MAX
                                                     : settings->most;

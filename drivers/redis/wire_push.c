@@ -104,19 +104,20 @@ void redis_push_free(redis_wire *wire)
 /* ---- Commands ---- */
 
 static void write_command(hf__buf *out, const redis_channel *channel,
-                          bool subscribe)
+                          bool sharded, bool subscribe)
 {
+    static const char *const words[2][3] = {
+        {"UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"},
+        {"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"}};
+
     resp_command(out, 2);
-    if (subscribe)
-        resp_text(out, channel->pattern ? "PSUBSCRIBE" : "SUBSCRIBE");
-    else
-        resp_text(out, channel->pattern ? "PUNSUBSCRIBE" : "UNSUBSCRIBE");
+    resp_text(out, words[subscribe][channel->pattern ? 1 : sharded ? 2 : 0]);
     resp_word(out, channel->name, channel->len);
 }
 
 static void ask_for(redis_wire *wire, redis_channel *channel, hf__buf *out)
 {
-    write_command(out, channel, true);
+    write_command(out, channel, wire->sharded, true);
     channel->asked++;
     wire->unconfirmed++;
 }
@@ -199,7 +200,7 @@ void redis_wire_unlisten(redis_wire *wire, const char *channel, size_t len,
         if (is_standing(wire, conn, out)) {
             size_t before = hf__buf_len(out);
 
-            write_command(out, at, false);
+            write_command(out, at, wire->sharded, false);
             /* Without memory it stays subscribed until the next connection;
              * what comes then is told and means nothing to anybody. */
             if (out->failed)
@@ -291,9 +292,10 @@ void redis_push_broken(redis_conn *conn, const hf_error *why)
 /* ---- What is pushed ---- */
 
 /* [subscribe, channel, count] and its like: true: all that was asked for
- * stands now. */
+ * stands now.  *ret_gone: the server has ended a channel that we did not give
+ * up; it does that when a slot goes to another node. */
 static bool note_answer(redis_wire *wire, const resp *name, bool subscribed,
-                        bool pattern)
+                        bool pattern, bool *ret_gone)
 {
     redis_channel *channel;
     bool all = false;
@@ -309,6 +311,8 @@ static bool note_answer(redis_wire *wire, const resp *name, bool subscribed,
             memset(&wire->push_backoff, 0, sizeof wire->push_backoff);
     } else if (channel && !subscribed && channel->unasked > 0) {
         channel->unasked--;
+    } else if (channel && !subscribed) {
+        *ret_gone = true;
     }
     sweep_channels(wire);
     redis_unlock(wire);
@@ -323,28 +327,46 @@ static void tell_message(redis_wire *wire, const resp *channel,
                                text->text, text->len);
 }
 
-static void take_push(redis_wire *wire, const resp *push)
+/* False: the connection is of no use any more. */
+static bool take_push(redis_wire *wire, const resp *push)
 {
     resp kind = resp_item(push, 0), a = resp_item(push, 1),
          b = resp_item(push, 2), c;
-    bool all = false;
+    bool all = false, gone = false;
 
-    if (resp_is(&kind, "message")) {
+    if (resp_is(&kind, "message") || resp_is(&kind, "smessage")) {
         tell_message(wire, &a, &b);
     } else if (resp_is(&kind, "pmessage")) {
         c = resp_item(push, 3);
         tell_message(wire, &b, &c);
-    } else if (resp_is(&kind, "subscribe")) {
-        all = note_answer(wire, &a, true, false);
+    } else if (resp_is(&kind, "subscribe") || resp_is(&kind, "ssubscribe")) {
+        all = note_answer(wire, &a, true, false, &gone);
     } else if (resp_is(&kind, "psubscribe")) {
-        all = note_answer(wire, &a, true, true);
-    } else if (resp_is(&kind, "unsubscribe")) {
-        note_answer(wire, &a, false, false);
+        all = note_answer(wire, &a, true, true, &gone);
+    } else if (resp_is(&kind, "unsubscribe") ||
+               resp_is(&kind, "sunsubscribe")) {
+        note_answer(wire, &a, false, false, &gone);
     } else if (resp_is(&kind, "punsubscribe")) {
-        note_answer(wire, &a, false, true);
+        note_answer(wire, &a, false, true, &gone);
     }
     if (all)
         wire->listener.listening(wire->listener.ctx);
+    return !gone;
+}
+
+/* Not permitted, mostly: nothing is heard of that channel, and its waiters
+ * look by the clock.  True: the server is not the one, or of no use. */
+static bool take_error(redis_conn *conn, const resp *reply, hf_error *ret)
+{
+    const redis_finder *finder = conn->wire->finder;
+    bool cut = false;
+
+    redis_error_of(reply, ret, &cut);
+    if (finder && finder->stray(finder->ctx, reply) != REDIS_STRAY_NOT)
+        return true;
+    hfd_log(HF_LOG_ERROR, "redis: %s: a channel is refused: %s", conn->where,
+            ret->text);
+    return cut;
 }
 
 ssize_t redis_push_received(redis_conn *conn, const char *bytes, size_t len,
@@ -369,14 +391,12 @@ ssize_t redis_push_received(redis_conn *conn, const char *bytes, size_t len,
         }
         reply = resp_at(bytes + eaten);
         eaten += (size_t)size;
-        if (reply.type == RESP_ARRAY) {
-            take_push(wire, &reply);
+        if (reply.type == RESP_ARRAY && !take_push(wire, &reply)) {
+            cut = true;
+            hfd_error(&said, HF_EUNAVAIL, "redis", 0,
+                      "the slot of these channels went to another node");
         } else if (reply.type == RESP_ERROR) {
-            /* Not permitted, mostly: nothing is heard of that channel, and
-             * its waiters look by the clock. */
-            redis_error_of(&reply, &said, &cut);
-            hfd_log(HF_LOG_ERROR, "redis: %s: a channel is refused: %s",
-                    conn->where, said.text);
+            cut = take_error(conn, &reply, &said);
         }
     }
     if (cut) {

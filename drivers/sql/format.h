@@ -56,6 +56,10 @@ void sql_time_text(int64_t us, char ret[SQL_TIME_LEN]);
 int sql_name_option(const hf_url *url, const char *option, const char *other,
                     size_t most, char *ret, hf_error *err);
 int sql_zone_option(const hf_url *url, char ret[64], hf_error *err);
+/* What stands behind AT TIME ZONE: as a text, PostgreSQL would read the offset
+ * +05:30 as POSIX does, to the west. */
+enum { SQL_ZONE_LEN = 80 };
+void sql_postgres_zone(const char *zone, char ret[SQL_ZONE_LEN]);
 /* Plain text for a literal: no quote, no backslash, nothing below a blank. */
 int sql_text_option(const hf_url *url, const char *option, const char *other,
                     size_t most, char *ret, hf_error *err);

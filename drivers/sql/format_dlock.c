@@ -76,7 +76,7 @@ static const char *const dlock_texts[STEP_COUNT] = {
 static void put_words(sql_peer *peer, const char *zone)
 {
     sql_peer_word(peer, "table", "%s", peer->name);
-    sql_peer_word(peer, "now", "(clock_timestamp() AT TIME ZONE '%s')", zone);
+    sql_peer_word(peer, "now", "(clock_timestamp() AT TIME ZONE %s)", zone);
     sql_peer_word(peer, "created",
                   "(@now + CAST(?2 AS bigint) * interval '1 microsecond' -"
                   " CAST(?4 AS integer) * interval '1 second')");
@@ -118,7 +118,7 @@ static void dlock_ddl(const sql_dialect *dialect, const char *schema,
 static int dlock_open(hf_store *store, const hf_url *url, sql_conn *conn,
                       hf_error *err)
 {
-    char table[64], zone[64], make[600];
+    char table[64], zone[64], at_zone[SQL_ZONE_LEN], make[600];
     sql_rows rows = {0};
     sql_peer *peer;
     int code;
@@ -137,9 +137,10 @@ static int dlock_open(hf_store *store, const hf_url *url, sql_conn *conn,
         code = sql_peer_make(store, conn, make, peer->name, "\"LCK_HNDL_ID\"",
                              err);
     }
+    sql_postgres_zone(code == 0 && zone[0] ? zone : "UTC", at_zone);
     if (code == 0 && zone[0]) {
-        snprintf(make, sizeof make,
-                 "SELECT clock_timestamp() AT TIME ZONE '%s'", zone);
+        snprintf(make, sizeof make, "SELECT clock_timestamp() AT TIME ZONE %s",
+                 at_zone);
         if (conn->port->class->say(conn, make, hfd_now() + HF_MS(5000), &rows,
                                    err) != SQL_DONE)
             code = hfd_error(err, HF_EURL, store->port->class->driver, 0,
@@ -147,7 +148,7 @@ static int dlock_open(hf_store *store, const hf_url *url, sql_conn *conn,
         sql_rows_done(&rows);
     }
     if (code == 0) {
-        put_words(peer, zone[0] ? zone : "UTC");
+        put_words(peer, at_zone);
         code = sql_peer_texts(store, dlock_texts, err);
     }
     if (code)

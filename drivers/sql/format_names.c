@@ -285,7 +285,27 @@ int sql_name_option(const hf_url *url, const char *option, const char *other,
 
 int sql_zone_option(const hf_url *url, char ret[64], hf_error *err)
 {
-    return copy_option(url, "zone", "", 63, "/_+-:", ret, err);
+    int code = copy_option(url, "zone", "", 63, "/_+-:", ret, err);
+    const char *sign = ret;
+
+    /* Java's GMT+05:30 lies in the east; to PostgreSQL it is a text of POSIX,
+     * which counts to the west, and locks would look expired. */
+    while (code == 0 && (sign = strpbrk(sign, "+-")) != NULL) {
+        if (sign != ret && sign[1] >= '0' && sign[1] <= '9' &&
+            strncmp(ret, "Etc/", 4) != 0)
+            return hfd_error(err, HF_EURL, "sql", 0,
+                             "the zone '%s' means different things to Java and "
+                             "to the database: write '%s'",
+                             ret, sign);
+        sign++;
+    }
+    return code;
+}
+
+void sql_postgres_zone(const char *zone, char ret[SQL_ZONE_LEN])
+{
+    snprintf(ret, SQL_ZONE_LEN, "%s'%s'",
+             *zone == '+' || *zone == '-' ? "INTERVAL " : "", zone);
 }
 
 int sql_text_option(const hf_url *url, const char *option, const char *other,

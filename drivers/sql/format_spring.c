@@ -128,17 +128,20 @@ typedef struct spring_way {
 
 static void put_postgres_words(sql_peer *peer, const spring_way *way)
 {
+    char zone[SQL_ZONE_LEN];
+
+    sql_postgres_zone(way->zone, zone);
     sql_peer_word(peer, "ignore", " ");
     sql_peer_word(peer, "nothing", " ON CONFLICT DO NOTHING");
     if (way->generation == 'a') {
         sql_peer_word(peer, "until",
                       "(CAST(?2 AS timestamp) AT TIME ZONE 'UTC' AT TIME ZONE"
-                      " '%s')",
-                      way->zone);
+                      " %s)",
+                      zone);
         sql_peer_word(peer, "now",
                       "(CAST(?3 AS timestamp) AT TIME ZONE 'UTC' AT TIME ZONE"
-                      " '%s')",
-                      way->zone);
+                      " %s)",
+                      zone);
     } else {
         sql_peer_word(peer, "until", "CAST(?2 AS timestamp)");
         sql_peer_word(peer, "now", "CAST(?3 AS timestamp)");
@@ -291,19 +294,19 @@ static int find_generation(hf_store *store, spring_way *way, sql_conn *conn,
 static int check_zone(hf_store *store, const spring_way *way, sql_conn *conn,
                       hf_error *err)
 {
+    bool mysql = sql_is_mysql(store->port->dialect), known;
+    char text[200], zone[SQL_ZONE_LEN];
     sql_rows rows = {0};
-    char text[200];
     sql_end end;
-    bool known;
 
     if (way->generation != 'a')
         return 0;
+    sql_postgres_zone(way->zone, zone);
     snprintf(text, sizeof text,
-             sql_is_mysql(store->port->dialect)
-                 ? "SELECT CONVERT_TZ('2026-01-01 00:00:00', '+00:00', '%s')"
-                 : "SELECT timestamptz '2026-01-01 00:00:00Z' AT TIME ZONE "
-                   "'%s'",
-             way->zone);
+             mysql ? "SELECT CONVERT_TZ('2026-01-01 00:00:00', '+00:00', '%s')"
+                   : "SELECT timestamptz '2026-01-01 00:00:00Z' AT TIME ZONE "
+                     "%s",
+             mysql ? way->zone : zone);
     end =
         conn->port->class->say(conn, text, hfd_now() + HF_MS(5000), &rows, err);
     known = end == SQL_DONE && sql_cell(&rows, 0, 0) != NULL;

@@ -207,9 +207,16 @@ static int take_slot(hf_store *s, uint32_t slot, hf_error *err)
 {
     sq_slot *at = &s->map->slot[slot];
     off_t begin = (off_t)(offsetof(sq_map, slot) + slot * sizeof *at);
-    int os;
+    uint64_t used = 0;
+    int os = 0;
 
-    os = at->used ? 0 : posix_fallocate(s->side_fd, begin, sizeof *at);
+    /* Not through the map: on a full tmpfs a look at a page without a block is
+     * a SIGBUS. */
+    if (pread(s->side_fd, &used, sizeof used,
+              begin + (off_t)offsetof(sq_slot, used)) < 0)
+        return fail_side(s, "read", err);
+    if (!used)
+        os = posix_fallocate(s->side_fd, begin, sizeof *at);
     if (os != 0) {
         errno = os;
         return fail_side(s, "write", err);

@@ -407,7 +407,7 @@ static void fill_disk(const char *path)
 
 static void full_disk(void)
 {
-    hf_session *s;
+    hf_session *s, *near[3]; /* with s: the first page of the side file */
     hf_hold *hold;
     hf_error err = {0};
     char value[HF_VALUE_MAX];
@@ -417,7 +417,12 @@ static void full_disk(void)
     memset(value, 'v', sizeof value);
     s = open_url(url_of("small/a.db"));
     take_once(s, "k");
+    for (int i = 0; i < 3; i++)
+        near[i] = open_url(url_of("small/a.db"));
     fill_disk(in_folder("small/ballast"));
+    refuse(url_of("small/a.db"), HF_EUNAVAIL, "disk is full");
+    for (int i = 0; i < 3; i++)
+        hf_close(near[i]);
     /* The log may have room left for a few, and a release that fails leaves
      * its key busy. */
     for (int i = 0; i < 2000 && code == 0; i++) {

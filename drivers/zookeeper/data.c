@@ -2,6 +2,8 @@
  *
  *     holdfast rid=... sid=... mode=0 pid=42 start=... ttl=30000 host=h name=n
  *
+ * (and for permits places= and number=, the place in the queue)
+ *
  * One line of text, so that any client's `get` shows who holds; behind its end
  * is the value, bytes as they are.  A break that waits for the owner adds
  * broken=MS to the line: so long may the owner take to leave.  Words are
@@ -47,21 +49,22 @@ static char *put_escaped(char *at, const char *text)
 }
 
 bool zk_data_write(zk_text *out, const hf_store *store, const zk_entry *entry,
-                   uint32_t places, const void *value, size_t value_len)
+                   const void *value, size_t value_len)
 {
     char rid[33], sid[33];
     char *at;
     int n;
 
     if (!zk_text_reserve(out,
-                         320 + 3 * (ZK_NAME_MAX + ZK_HOST_MAX) + value_len))
+                         340 + 3 * (ZK_NAME_MAX + ZK_HOST_MAX) + value_len))
         return false;
     put_hex(rid, &entry->rid);
     put_hex(sid, &store->sid);
     n = snprintf(out->data, out->room,
-                 "%srid=%s sid=%s mode=%u places=%u pid=%lld start=%lld "
-                 "ttl=%lld host=",
-                 first_word, rid, sid, entry->mode, (unsigned)places,
+                 "%srid=%s sid=%s mode=%u places=%u number=%lld pid=%lld "
+                 "start=%lld ttl=%lld host=",
+                 first_word, rid, sid, entry->mode, (unsigned)entry->places,
+                 entry->mode == HF_PERMIT ? (long long)entry->czxid : 0LL,
                  (long long)store->pid, (long long)store->started_ms,
                  (long long)(store->timeout / 1000000));
     at = put_escaped(out->data + n, store->host_name);
@@ -148,6 +151,8 @@ static void read_word(zk_data *ret, const char *word, size_t len)
             memset(&ret->sid, 0, sizeof ret->sid);
     } else if (is_word(word, len, "places", &text, &n)) {
         ret->places = (uint32_t)read_number(text, n);
+    } else if (is_word(word, len, "number", &text, &n)) {
+        ret->number = read_number(text, n);
     } else if (is_word(word, len, "pid", &text, &n)) {
         ret->pid = read_number(text, n);
     } else if (is_word(word, len, "ttl", &text, &n)) {

@@ -22,6 +22,7 @@ typedef struct holders { /* paths, one behind another, each with its length */
     hf__buf paths;
     int32_t version;
     bool skip;
+    bool permits; /* some of them have leases */
 } holders;
 
 static void evict_next(zk_job *job);
@@ -60,18 +61,34 @@ static void drop_holder(zk_job *job)
 
 /* ---- Who holds ---------------------------------------------------------- */
 
-static void add_holder(zk_job *job, const char *name, size_t name_len)
+static void add_holder(zk_job *job, const zk_text *dir, const char *name,
+                       size_t name_len)
 {
     holders *h = job->more;
-    size_t len = job->path.len + 1 + name_len;
+    size_t len = dir->len + 1 + name_len;
 
     hf__buf_add(&h->paths, &len, sizeof len);
-    hf__buf_add(&h->paths, job->path.data, job->path.len);
+    hf__buf_add(&h->paths, dir->data, dir->len);
     hf__buf_add(&h->paths, "/", 1);
     hf__buf_add(&h->paths, name, name_len);
 }
 
-static void holders_take(zk_job *job, unsigned i, const zk_reply *reply)
+/* Who has a lease holds a permit. */
+static void take_leases(zk_job *job, const zk_reply *reply)
+{
+    const char *text;
+    size_t at = 0, len;
+    zk_name name;
+
+    while (zk_next_name(reply, &at, &text, &len)) {
+        if (!zk_name_parse(&name, text, len) || name.kind != ZK_KIND_LEASE)
+            continue;
+        add_holder(job, &job->survey.path, text, len);
+        ((holders *)job->more)->permits = true;
+    }
+}
+
+static void take_queue(zk_job *job, const zk_reply *reply)
 {
     bool any = false, alone = false;
     int32_t first = 0, first_alone = 0;
@@ -79,10 +96,6 @@ static void holders_take(zk_job *job, unsigned i, const zk_reply *reply)
     size_t at = 0, len;
     zk_name name;
 
-    (void)i;
-    job->error = reply->error;
-    if (reply->error)
-        return;
     for (; zk_next_name(reply, &at, &text, &len);) {
         if (!zk_name_parse(&name, text, len) || name.kind == ZK_KIND_LEASE)
             continue;
@@ -101,8 +114,21 @@ static void holders_take(zk_job *job, unsigned i, const zk_reply *reply)
         if (zk_kind_is_shared(name.kind)
                 ? !alone || zk_seq_order(name.seq, first_alone) < 0
                 : name.seq == first)
-            add_holder(job, text, len);
+            add_holder(job, &job->path, text, len);
     }
+}
+
+/* A sync, the queue, the leases. */
+static void holders_take(zk_job *job, unsigned i, const zk_reply *reply)
+{
+    if (reply->error && reply->error != ZK_NO_NODE)
+        job->error = reply->error;
+    if (job->error || reply->error)
+        return;
+    if (i == 1)
+        take_queue(job, reply);
+    else if (i == 2)
+        take_leases(job, reply);
 }
 
 static void holders_done(zk_job *job)
@@ -111,19 +137,25 @@ static void holders_done(zk_job *job)
 
     if (h->paths.failed)
         zk_job_no_memory(job);
-    else if (job->error && job->error != ZK_NO_NODE)
+    else if (job->error)
         zk_job_refused(job, job->error, job->path.data);
     else
         evict_next(job);
 }
 
+/* By a member that has caught up: a holder that it does not know of yet would
+ * go on holding, and the operator would be told that nobody does. */
 static void evict_list(zk_job *job)
 {
     job->take = holders_take;
     job->done = holders_done;
     hf__buf_done(&((holders *)job->more)->paths);
-    zk_job_ask(job, 0, ZK_GET_CHILDREN, job->path.data, job->path.len);
-    zk_job_send(job, 1);
+    job->error = 0;
+    zk_job_ask(job, 0, ZK_SYNC, "/", 1);
+    zk_job_ask(job, 1, ZK_GET_CHILDREN, job->path.data, job->path.len);
+    zk_job_ask(job, 2, ZK_GET_CHILDREN, job->survey.path.data,
+               job->survey.path.len);
+    zk_job_send(job, 3);
 }
 
 /* ---- One of them -------------------------------------------------------- */
@@ -184,6 +216,7 @@ static void read_take(zk_job *job, unsigned i, const zk_reply *reply)
     static const char revoke[] = "__REVOKE__";
     holders *h = job->more;
     bool good = true;
+    int64_t token;
     zk_data data;
 
     (void)i;
@@ -192,8 +225,8 @@ static void read_take(zk_job *job, unsigned i, const zk_reply *reply)
         return;
     zk_data_read(&data, reply->data, reply->data_len);
     h->version = reply->stat.version;
-    h->skip =
-        job->op->token != 0 && job->op->token != (uint64_t)reply->stat.czxid;
+    token = data.ours && data.number ? data.number : reply->stat.czxid;
+    h->skip = job->op->token != 0 && job->op->token != (uint64_t)token;
     if (!data.ours) {
         good = zk_text_reserve(&job->data, sizeof revoke);
         if (good)
@@ -215,13 +248,63 @@ static void read_take(zk_job *job, unsigned i, const zk_reply *reply)
         job->code = HF_ENOMEM;
 }
 
+/* ---- Whoever waits for a permit ----------------------------------------- */
+
+static void tell_done(zk_job *job)
+{
+    if (job->error && job->error != ZK_NO_NODE)
+        zk_job_refused(job, job->error, job->survey.path.data);
+    else
+        zk_job_ok(job);
+}
+
+/* It watches the children of `leases`, not each of them: a node comes and goes
+ * there, unseen but for the event; and that there are marks to be read is
+ * written on it. */
+static void tell_waiters(zk_job *job)
+{
+    static const char name[] = "/%told";
+    const zk_text *dir = &job->survey.path;
+    zk_text *path = &job->members[0].whom;
+    zk_request *parts = job->members[0].parts;
+    zk_request *request = zk_job_ask(job, 0, ZK_MULTI, "", 0);
+
+    if (!zk_text_reserve(path, dir->len + sizeof name)) {
+        zk_job_no_memory(job);
+        return;
+    }
+    memcpy(path->data, dir->data, dir->len);
+    memcpy(path->data + dir->len, name, sizeof name);
+    path->len = dir->len + sizeof name - 1;
+    parts[0] = (zk_request){.op = ZK_SET_DATA,
+                            .path = dir->data,
+                            .path_len = dir->len,
+                            .version = -1};
+    parts[1] = (zk_request){.op = ZK_CREATE,
+                            .path = path->data,
+                            .path_len = path->len,
+                            .flags = ZK_EPHEMERAL};
+    parts[2] = (zk_request){.op = ZK_DELETE,
+                            .path = path->data,
+                            .path_len = path->len,
+                            .version = -1};
+    request->parts = parts;
+    request->part_count = 3;
+    job->take = change_take;
+    job->done = tell_done;
+    zk_job_send(job, 1);
+}
+
 static void evict_next(zk_job *job)
 {
     const char *path;
     size_t len;
 
     if (!first_holder(job->more, &path, &len)) {
-        zk_job_ok(job);
+        if (((holders *)job->more)->permits && !job->op->now && job->op->count)
+            tell_waiters(job);
+        else
+            zk_job_ok(job);
         return;
     }
     job->take = read_take;
@@ -232,8 +315,10 @@ static void evict_next(zk_job *job)
 
 void zk_evict(hf_store *store, hf_op *op)
 {
+    static const char leases[] = "/leases";
     zk_job *job;
     holders *h;
+    size_t room;
 
     if (op->text_len == 0 || op->text_len > HF_KEY_MAX) {
         zk_op_refuse(op, HF_NOT_APPLIED, HF_EINVAL,
@@ -244,14 +329,18 @@ void zk_evict(hf_store *store, hf_op *op)
     if (!job)
         return;
     h = hfd_alloc(sizeof *h);
-    if (!h || !zk_text_reserve(&job->path,
-                               ZK_PATH_ROOM(store->root_len, op->text_len))) {
+    room = ZK_PATH_ROOM(store->root_len, op->text_len);
+    if (!h || !zk_text_reserve(&job->path, room) ||
+        !zk_text_reserve(&job->survey.path, room + sizeof leases)) {
         hfd_free(h);
         zk_job_no_memory(job);
         return;
     }
     job->path.len = zk_path_write(job->path.data, store->root, store->root_len,
                                   op->text, op->text_len);
+    memcpy(job->survey.path.data, job->path.data, job->path.len);
+    memcpy(job->survey.path.data + job->path.len, leases, sizeof leases);
+    job->survey.path.len = job->path.len + sizeof leases - 1;
     job->more = h;
     job->end = evict_end;
     job->redo = evict_list;

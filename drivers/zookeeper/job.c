@@ -43,16 +43,21 @@ static zk_job *take_job(hf_store *store)
 /* Only the strings are worth keeping. */
 static void clean_job(zk_job *job)
 {
-    zk_text path = job->path, data = job->data;
-    zk_text whom[ZK_MOST_REQUESTS];
+    zk_text path = job->path, data = job->data, seen = job->survey.path;
+    zk_text texts[ZK_MOST_REQUESTS][2];
 
-    for (size_t i = 0; i < ZK_MOST_REQUESTS; i++)
-        whom[i] = job->members[i].whom;
+    for (size_t i = 0; i < ZK_MOST_REQUESTS; i++) {
+        texts[i][0] = job->members[i].whom;
+        texts[i][1] = job->members[i].data;
+    }
     memset(job, 0, sizeof *job);
     job->path = path;
     job->data = data;
-    for (size_t i = 0; i < ZK_MOST_REQUESTS; i++)
-        job->members[i].whom = whom[i];
+    job->survey.path = seen;
+    for (size_t i = 0; i < ZK_MOST_REQUESTS; i++) {
+        job->members[i].whom = texts[i][0];
+        job->members[i].data = texts[i][1];
+    }
 }
 
 static void give_back(zk_job *job)
@@ -77,8 +82,11 @@ void zk_job_free(zk_job *job)
 {
     zk_text_done(&job->path);
     zk_text_done(&job->data);
-    for (size_t i = 0; i < ZK_MOST_REQUESTS; i++)
+    zk_text_done(&job->survey.path);
+    for (size_t i = 0; i < ZK_MOST_REQUESTS; i++) {
         zk_text_done(&job->members[i].whom);
+        zk_text_done(&job->members[i].data);
+    }
     hfd_free(job);
 }
 

@@ -20,19 +20,24 @@
  *
  * Others' layouts: a mutex of Curator does not see readers, its read/write lock
  * does not see a mutex, kazoo sees neither.  Whoever finds a node in the queue
- * that cannot see his own leaves again: HF_EKIND. */
+ * that cannot see his own leaves again: HF_EKIND.  So does a lock where there
+ * are permits, and a permit where there are locks (survey.c).
+ *
+ * A permit is created in the queue for leases; the lists behind its creation
+ * are those of the survey. */
 #include <string.h>
 
-#include "store.h"
+#include "join.h"
 
-enum step { CREATES, FINDS, ADOPTS, TRIES, UNDOES };
+enum step { CREATES, UNDOES };
 
 static const char kind_text[] =
     "another program uses this key in a layout that does not see ours: see "
     "layout=rw and format=kazoo";
 
-static void join_begin(zk_job *job);
-static void join_create(zk_job *job);
+static const char permit_text[] =
+    "this key is in use as another kind of lock, or with another number of "
+    "places";
 
 static zk_kind kind_of(const hf_store *store, const hf_place *place)
 {
@@ -40,6 +45,8 @@ static zk_kind kind_of(const hf_store *store, const hf_place *place)
 
     if (store->kazoo)
         return shared ? ZK_KIND_KAZOO_READ : ZK_KIND_KAZOO;
+    if (place->mode == HF_PERMIT)
+        return ZK_KIND_LOCK;
     if (shared)
         return ZK_KIND_READ;
     return store->rw ? ZK_KIND_WRITE : ZK_KIND_LOCK;
@@ -47,11 +54,18 @@ static zk_kind kind_of(const hf_store *store, const hf_place *place)
 
 /* ---- Ends --------------------------------------------------------------- */
 
-static void forget_entry(zk_job *job)
+void zk_join_forget(zk_job *job)
 {
     zk_store_lock(job->store);
     zk_entry_remove(job->store, job->entry);
     zk_store_unlock(job->store);
+}
+
+void zk_join_refuse_kind(zk_job *job)
+{
+    zk_job_refuse(job, HF_EKIND,
+                  zk_is_permit(job) || job->survey.other_kind ? permit_text
+                                                              : kind_text);
 }
 
 static void undo_take(zk_job *job, unsigned i, const zk_reply *reply)
@@ -66,11 +80,11 @@ static void undo_done(zk_job *job)
         zk_job_refused(job, job->error, job->entry->path.data);
         return;
     }
-    forget_entry(job);
+    zk_join_forget(job);
     if (job->code == HF_EBUSY)
         zk_job_refuse(job, HF_EBUSY, "held by another");
     else
-        zk_job_refuse(job, job->code, kind_text);
+        zk_join_refuse_kind(job);
 }
 
 static void undo(zk_job *job, int code)
@@ -90,7 +104,7 @@ static void undo(zk_job *job, int code)
 /* ---- Verdict ------------------------------------------------------------ */
 
 /* What the list behind the creation says, while it is here. */
-static void take_list(zk_job *job, const zk_reply *reply)
+void zk_join_take_list(zk_job *job, const zk_reply *reply)
 {
     zk_entry *entry = job->entry;
     zk_look look;
@@ -102,21 +116,61 @@ static void take_list(zk_job *job, const zk_reply *reply)
         job->code = HF_EBUSY;
     else if (!zk_look_judge(job, &job->members[0], &look))
         job->code = HF_ENOMEM;
+    job->survey.inside = look.inside;
 }
 
 static void join_looked(zk_job *job)
 {
-    zk_job_ok(job);
+    if (job->op->only_if_granted && job->op->place->verdict == HF_WAITS)
+        undo(job, HF_EBUSY);
+    else
+        zk_job_ok(job);
 }
 
-static void judged(zk_job *job)
+/* All is known of who else uses the key. */
+void zk_join_surveyed(zk_job *job)
+{
+    const zk_survey *survey = &job->survey;
+    zk_member *member = &job->members[0];
+    zk_entry *entry = job->entry;
+    bool good = true;
+
+    if (survey->other_kind) {
+        undo(job, HF_EKIND);
+        return;
+    }
+    if (survey->error) {
+        zk_job_unsettled(job, survey->error);
+        return;
+    }
+    zk_store_lock(job->store);
+    entry->surveyed = true;
+    zk_store_unlock(job->store);
+    if (member->needs == ZK_SEE_LEASES && survey->homeless)
+        member->needs = ZK_SEE_HOME;
+    else if (member->needs == ZK_SEE_LEASES && survey->leases < entry->places)
+        good = zk_permit_prepare(job, member);
+    if (!good || job->code == HF_ENOMEM)
+        zk_job_no_memory(job);
+    else if (zk_is_permit(job) && job->op->only_if_granted &&
+             (survey->ahead || survey->leases >= entry->places))
+        undo(job, HF_EBUSY);
+    else
+        zk_look_go(job);
+}
+
+void zk_join_judged(zk_job *job)
 {
     if (job->code == HF_ENOMEM)
         zk_job_no_memory(job);
     else if (job->code)
         undo(job, job->code);
+    else if (zk_is_permit(job))
+        zk_survey_judge(job, zk_join_surveyed);
+    else if (job->survey.inside)
+        zk_survey_inside(job, zk_join_surveyed);
     else
-        zk_look_go(job);
+        zk_join_surveyed(job);
 }
 
 /* ---- Creating ----------------------------------------------------------- */
@@ -149,12 +203,17 @@ static void create_take(zk_job *job, unsigned i, const zk_reply *reply)
 {
     unsigned at = i + !job->dir_too; /* 0: the queue, 1: the entry, 2: list */
 
+    if (at >= 2 && zk_is_permit(job)) {
+        if (job->error == 0)
+            zk_survey_take(job, at - 2, reply);
+        return;
+    }
     if (at == 0 && reply->error == ZK_UNIMPLEMENTED)
         job->store->plain_parents = true;
     else if (at == 1)
         take_creation(job, reply);
     else if (at == 2 && job->error == 0 && reply->error == 0)
-        take_list(job, reply);
+        zk_join_take_list(job, reply);
     else if (at == 2 && job->error == 0)
         job->members[0].needs = ZK_SEE_LIST; /* it went in between */
 }
@@ -162,14 +221,16 @@ static void create_take(zk_job *job, unsigned i, const zk_reply *reply)
 static void create_again(zk_job *job)
 {
     job->dir_too = true;
-    join_create(job);
+    zk_join_create(job);
 }
 
 static void create_done(zk_job *job)
 {
     if (job->error == ZK_NO_NODE && ++job->tries <= 8) {
         /* The queue is new, or was removed when it was empty. */
-        if (job->dir_too)
+        if (zk_is_permit(job))
+            zk_parents_go(job, job->path.data, job->path.len, zk_join_create);
+        else if (job->dir_too)
             zk_parents_go(job, job->entry->path.data, job->entry->dir_len,
                           create_again);
         else
@@ -179,10 +240,10 @@ static void create_done(zk_job *job)
         zk_job_finish(job, HF_UNKNOWN, HF_EUNAVAIL);
     } else if (job->error) {
         job->entry->path.data[job->entry->dir_len] = '\0';
-        forget_entry(job);
+        zk_join_forget(job);
         zk_job_refused(job, job->error, job->entry->path.data);
     } else {
-        judged(job);
+        zk_join_judged(job);
     }
 }
 
@@ -199,15 +260,14 @@ static bool make_node(zk_job *job)
         job->path.len += zk_name_write(job->path.data + job->path.len,
                                        &entry->rid, entry->kind);
         zk_store_lock(job->store);
-        good =
-            zk_data_write(&job->data, job->store, entry, job->op->place->places,
-                          job->op->value, job->op->value_len);
+        good = zk_data_write(&job->data, job->store, entry, job->op->value,
+                             job->op->value_len);
         zk_store_unlock(job->store);
     }
     return good;
 }
 
-static void join_create(zk_job *job)
+void zk_join_create(zk_job *job)
 {
     zk_entry *entry = job->entry;
     zk_request *request;
@@ -227,7 +287,12 @@ static void join_create(zk_job *job)
     request->data_len = job->data.len;
     request->flags = ZK_EPHEMERAL | ZK_SEQUENCE;
     request->closed_acl = job->store->closed_acl;
-    zk_job_ask(job, n++, ZK_GET_CHILDREN, entry->path.data, entry->dir_len);
+    if (zk_is_permit(job)) {
+        zk_survey_ask(job, n);
+        n += 3;
+    } else {
+        zk_job_ask(job, n++, ZK_GET_CHILDREN, entry->path.data, entry->dir_len);
+    }
     job->synced = true; /* the list is behind the creation */
     job->error = 0;
     job->step = CREATES;
@@ -236,161 +301,28 @@ static void join_create(zk_job *job)
     zk_job_send(job, n);
 }
 
-/* ---- Finding what may be there ------------------------------------------ */
-
-static void adopt_take(zk_job *job, unsigned i, const zk_reply *reply)
-{
-    zk_entry *entry = job->entry;
-
-    if (i == 0) {
-        job->error = reply->error == ZK_NO_NODE ? 0 : reply->error;
-        if (job->error)
-            return; /* as uncertain as before */
-        zk_store_lock(job->store);
-        entry->created = reply->error == 0 &&
-                         reply->stat.ephemeral_owner == job->store->session;
-        entry->uncertain = false;
-        entry->czxid = reply->stat.czxid;
-        entry->version = reply->stat.version;
-        zk_store_unlock(job->store);
-    } else if (entry->created && reply->error == 0) {
-        take_list(job, reply);
-    }
-}
-
-static void adopt_done(zk_job *job)
-{
-    if (job->error)
-        zk_job_unsettled(job, job->error);
-    else if (!job->entry->created)
-        join_create(job);
-    else
-        judged(job);
-}
-
-/* It is there: whose is it, and which number has it? */
-static void adopt(zk_job *job)
-{
-    zk_entry *entry = job->entry;
-
-    job->step = ADOPTS;
-    job->take = adopt_take;
-    job->done = adopt_done;
-    zk_job_ask(job, 0, ZK_GET_DATA, entry->path.data, entry->path.len);
-    zk_job_ask(job, 1, ZK_GET_CHILDREN, entry->path.data, entry->dir_len);
-    zk_job_send(job, 2);
-}
-
-static void find_take(zk_job *job, unsigned i, const zk_reply *reply)
-{
-    zk_entry *entry = job->entry;
-    zk_look look = {.found = false};
-
-    if (i == 0) {
-        job->error = reply->error; /* of the sync */
-        return;
-    }
-    if (reply->error && reply->error != ZK_NO_NODE)
-        job->error = reply->error;
-    if (job->error)
-        return;
-    if (reply->error == 0)
-        zk_look_read(&look, reply, &entry->id, entry->kind, false, 0);
-    zk_store_lock(job->store);
-    entry->path.len = entry->dir_len;
-    if (look.found) {
-        char *name = entry->path.data + entry->dir_len;
-
-        *name++ = '/';
-        entry->seq = look.seq;
-        entry->path.len +=
-            1 + zk_name_write_seq(name, &entry->rid, entry->kind, look.seq);
-    } else {
-        entry->uncertain = false;
-    }
-    zk_store_unlock(job->store);
-}
-
-static void find_done(zk_job *job)
-{
-    if (job->error)
-        zk_job_refused(job, job->error, "queue");
-    else if (job->entry->uncertain)
-        adopt(job);
-    else
-        join_begin(job);
-}
-
-static void find(zk_job *job)
-{
-    job->step = FINDS;
-    job->take = find_take;
-    job->done = find_done;
-    zk_ask_fresh_list(job, job->entry->path.data, job->entry->dir_len);
-}
-
-/* ---- Trying ------------------------------------------------------------- */
-
-/* A look before anything is written: who is busy need not be disturbed. */
-static void try_take(zk_job *job, unsigned i, const zk_reply *reply)
-{
-    zk_look look;
-
-    if (i == 0) {
-        job->error = reply->error; /* of the sync */
-        return;
-    }
-    job->dir_too = reply->error == ZK_NO_NODE;
-    if (reply->error && !job->dir_too)
-        job->error = reply->error;
-    if (reply->error)
-        return;
-    /* As if it stood at the end: everybody is ahead of it. */
-    zk_look_read_end(&look, reply, job->entry->kind);
-    if (look.blind)
-        job->code = HF_EKIND;
-    else if (look.ahead)
-        job->code = HF_EBUSY;
-}
-
-static void try_done(zk_job *job)
-{
-    if (job->error || job->code)
-        forget_entry(job);
-    if (job->error)
-        zk_job_refused(job, job->error, "queue");
-    else if (job->code == HF_EKIND)
-        zk_job_refuse(job, job->code, kind_text);
-    else if (job->code)
-        zk_job_refuse(job, job->code, "held by another");
-    else
-        join_create(job);
-}
-
-static void try_first(zk_job *job)
-{
-    job->step = TRIES;
-    job->take = try_take;
-    job->done = try_done;
-    zk_ask_fresh_list(job, job->entry->path.data, job->entry->dir_len);
-}
-
 /* ---- Beginning ---------------------------------------------------------- */
 
-static void join_begin(zk_job *job)
+void zk_join_begin(zk_job *job)
 {
     const zk_entry *entry = job->entry;
 
     job->code = 0;
-    job->members[0].needs = ZK_SEE_LIST;
+    zk_store_lock(job->store);
+    job->members[0].needs = zk_look_begin(entry);
+    zk_store_unlock(job->store);
     if (entry->uncertain)
-        find(job);
+        zk_join_find(job);
+    else if (entry->created && !entry->surveyed && zk_is_permit(job))
+        zk_survey_go(job, zk_join_surveyed);
+    else if (entry->created && !entry->surveyed)
+        zk_survey_inside(job, zk_join_surveyed);
     else if (entry->created)
         zk_look_go(job);
     else if (job->op->only_if_granted)
-        try_first(job);
+        zk_join_try(job);
     else
-        join_create(job);
+        zk_join_create(job);
 }
 
 /* Not sent, so nothing is there: the table need not know of it. */
@@ -399,7 +331,7 @@ static void join_end(zk_job *job)
     zk_entry *entry = job->entry;
 
     if (entry && job->outcome == HF_NOT_APPLIED && !entry->created)
-        forget_entry(job);
+        zk_join_forget(job);
 }
 
 static void join_redo(zk_job *job)
@@ -407,7 +339,32 @@ static void join_redo(zk_job *job)
     if (job->step == UNDOES)
         undo(job, job->code);
     else
-        join_begin(job);
+        zk_join_begin(job);
+}
+
+/* A permit's value is written a second time, when it is granted.  With mu
+ * held; false: no memory. */
+static bool keep_value(zk_entry *entry, const hf_op *op)
+{
+    if (entry->mode != HF_PERMIT || op->value_len == 0)
+        return true;
+    if (!zk_text_reserve(&entry->value, op->value_len))
+        return false;
+    memcpy(entry->value.data, op->value, op->value_len);
+    entry->value.len = op->value_len;
+    return true;
+}
+
+static zk_entry *new_entry(hf_store *store, const hf_op *op)
+{
+    zk_entry *entry = zk_entry_new(store, op->place, kind_of(store, op->place));
+
+    if (entry && !keep_value(entry, op)) {
+        zk_entry_remove(store, entry);
+        zk_entry_unref(store, entry);
+        entry = NULL;
+    }
+    return entry;
 }
 
 /* Without a question: 0, or what is to be said. */
@@ -430,7 +387,7 @@ static int know_entry(zk_job *job)
         if (entry)
             zk_entry_ref(entry);
         else
-            entry = zk_entry_new(store, place, kind_of(store, place));
+            entry = new_entry(store, job->op);
         job->entry = entry;
         code = entry ? 0 : HF_ENOMEM;
     }
@@ -455,9 +412,11 @@ void zk_join(hf_store *store, hf_op *op)
                      "the place to join with is malformed");
         return;
     }
-    if (op->place->mode == HF_PERMIT || op->place->lease > 0) {
+    if ((op->place->mode == HF_PERMIT && store->kazoo) ||
+        op->place->lease > 0) {
         zk_op_refuse(op, HF_APPLIED, HF_ENOTSUP,
-                     "this store has no permits and no fixed leases");
+                     "this store has no fixed leases, and no permits with "
+                     "format=kazoo");
         return;
     }
     job = zk_job_new(store, op);
@@ -476,5 +435,5 @@ void zk_join(hf_store *store, hf_op *op)
     else if (code)
         zk_job_ok(job);
     else
-        join_begin(job);
+        zk_join_begin(job);
 }

@@ -5,6 +5,8 @@
  * ours was lost, which then did it.  An entry whose creation was never answered
  * is looked for first, by a member that has caught up with the leader.  What
  * the table does not have is not in the store, so that needs no question.
+ * A permit that is not where it waited may have gone on to its lease, which is
+ * looked for then.
  * Whoever waits behind hears of the deletion from the server.
  *
  * The value is behind the line in the node's data; a write demands the version
@@ -43,6 +45,8 @@ static void leave_answer(zk_job *job)
     zk_job_ok(job);
 }
 
+static void find_lease(zk_job *job);
+
 static void delete_take(zk_job *job, unsigned i, const zk_reply *reply)
 {
     (void)i;
@@ -52,18 +56,52 @@ static void delete_take(zk_job *job, unsigned i, const zk_reply *reply)
 static void delete_done(zk_job *job)
 {
     if (job->error && job->error != ZK_NO_NODE)
-        zk_job_refused(job, job->error, job->entry->path.data);
+        zk_job_refused(job, job->error, zk_entry_node(job->entry)->data);
+    else if (job->error && job->entry->mode == HF_PERMIT && !job->at_lease)
+        find_lease(job);
     else
         leave_answer(job);
 }
 
 static void delete_send(zk_job *job)
 {
+    const zk_text *node;
+
     job->step = DELETES;
     job->take = delete_take;
     job->done = delete_done;
-    zk_job_ask(job, 0, ZK_DELETE, job->entry->path.data, job->entry->path.len);
+    zk_store_lock(job->store);
+    node = zk_entry_node(job->entry);
+    job->at_lease = job->entry->holds;
+    zk_store_unlock(job->store);
+    zk_job_ask(job, 0, ZK_DELETE, node->data, node->len);
     zk_job_send(job, 1);
+}
+
+static void lease_take(zk_job *job, unsigned i, const zk_reply *reply)
+{
+    if (i == 0 || reply->error)
+        job->error = reply->error;
+    else if (!job->error && !zk_permit_adopt(job, job->entry, reply))
+        job->error = ZK_NO_NODE;
+}
+
+static void lease_done(zk_job *job)
+{
+    if (job->error == ZK_NO_NODE)
+        leave_answer(job);
+    else if (job->error)
+        zk_job_refused(job, job->error, "queue");
+    else
+        delete_send(job);
+}
+
+static void find_lease(zk_job *job)
+{
+    job->step = FINDS;
+    job->take = lease_take;
+    job->done = lease_done;
+    zk_ask_fresh_list(job, job->entry->lease.data, job->entry->lease_dir);
 }
 
 static void find_take(zk_job *job, unsigned i, const zk_reply *reply)
@@ -209,7 +247,7 @@ static void publish_answer(zk_job *job, bool gone)
 static void read_done(zk_job *job)
 {
     if (job->error && job->error != ZK_NO_NODE)
-        zk_job_refused(job, job->error, job->entry->path.data);
+        zk_job_refused(job, job->error, zk_entry_node(job->entry)->data);
     else if (job->error || job->code)
         publish_answer(job, true);
     else
@@ -228,15 +266,16 @@ static void write_take(zk_job *job, unsigned i, const zk_reply *reply)
 
 static void write_done(zk_job *job)
 {
+    const zk_text *node = zk_entry_node(job->entry);
+
     if (job->error == ZK_BAD_VERSION && ++job->tries <= 8) {
         job->step = READS;
         job->take = read_take;
         job->done = read_done;
-        zk_job_ask(job, 0, ZK_GET_DATA, job->entry->path.data,
-                   job->entry->path.len);
+        zk_job_ask(job, 0, ZK_GET_DATA, node->data, node->len);
         zk_job_send(job, 1);
     } else if (job->error && job->error != ZK_NO_NODE) {
-        zk_job_refused(job, job->error, job->entry->path.data);
+        zk_job_refused(job, job->error, node->data);
     } else {
         publish_answer(job, job->error == ZK_NO_NODE);
     }
@@ -244,8 +283,9 @@ static void write_done(zk_job *job)
 
 static void publish_send(zk_job *job)
 {
-    zk_request *request = zk_job_ask(job, 0, ZK_SET_DATA, job->entry->path.data,
-                                     job->entry->path.len);
+    const zk_text *node = zk_entry_node(job->entry);
+    zk_request *request =
+        zk_job_ask(job, 0, ZK_SET_DATA, node->data, node->len);
 
     job->step = WRITES;
     job->take = write_take;
@@ -280,8 +320,8 @@ void zk_publish(hf_store *store, hf_op *op)
     } else {
         job->entry = entry;
         zk_entry_ref(entry);
-        good = zk_data_write(&job->data, store, entry, op->place->places,
-                             op->value, op->value_len);
+        good =
+            zk_data_write(&job->data, store, entry, op->value, op->value_len);
     }
     zk_store_unlock(store);
     job->redo = publish_send;

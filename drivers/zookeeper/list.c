@@ -2,7 +2,7 @@
  *
  * A node's children are entries, or nodes of longer keys; the former are read
  * one by one (who it is, and its token, are in the node), the latter are walked
- * into as far as the prefix allows.  Three questions a flight, so that a store
+ * into as far as the prefix allows.  Four questions a flight, so that a store
  * with a hundred thousand locks is never kept busy by one who looks.  The
  * answers are of different instants: what went meanwhile is left out.  Rows are
  * kept until all are there, because they are told in the order of key and
@@ -11,6 +11,10 @@
  * Those of this session alone are taken from our own table and only looked up:
  * what is not in it is not in the store (table.c).  An entry that was granted
  * is granted as long as it is there.
+ *
+ * Permits are one level further down, below `locks` (they wait) and `leases`
+ * (they hold); a permit of Curator's that waits first in line has nodes in
+ * both, and is shown twice.
  *
  * A path that no key of ours is written as has no key to be shown under, and is
  * passed over. */
@@ -129,10 +133,32 @@ static bool is_granted(const heads *h, const zk_name *name)
     return name->seq == h->first;
 }
 
+/* Is this the inside of a semaphore?  Then how long the path of its key is;
+ * *ret_holds: of those who hold. */
+static size_t semaphore_len(const zk_listing *list, const zk_todo *dir,
+                            bool *ret_holds)
+{
+    static const char locks[] = "/locks", leases[] = "/leases";
+    const hf_store *store = list->store;
+    size_t n = sizeof locks - 1;
+
+    *ret_holds = dir->len > n + 1 &&
+                 memcmp(dir->path + dir->len - n - 1, leases, n + 1) == 0;
+    n += *ret_holds;
+    if (dir->len > n &&
+        (*ret_holds || memcmp(dir->path + dir->len - n, locks, n) == 0) &&
+        zk_path_is_key(store->root, store->root_len, dir->path, dir->len - n))
+        return dir->len - n;
+    return 0;
+}
+
 static bool take_children(zk_listing *list, const hf_op *op, const zk_todo *dir,
                           const zk_reply *reply)
 {
-    bool wanted = is_wanted(list, op, dir->path, dir->len);
+    bool holds;
+    size_t key_len = semaphore_len(list, dir, &holds);
+    bool wanted = is_wanted(list, op, dir->path, key_len ? key_len : dir->len);
+    zk_kind other = key_len && holds ? ZK_KIND_LOCK : ZK_KIND_LEASE;
     bool top = dir->len == 0 || (dir->len == 1 && dir->path[0] == '/');
     heads h = find_heads(reply);
     const char *text;
@@ -143,7 +169,7 @@ static bool take_children(zk_listing *list, const hf_op *op, const zk_todo *dir,
         bool entry = zk_name_parse(&name, text, len);
         zk_todo *todo;
 
-        if ((entry && (!wanted || name.kind == ZK_KIND_LEASE)) ||
+        if ((entry && (!wanted || name.kind == other)) ||
             (top && len == 9 && memcmp(text, "zookeeper", 9) == 0))
             continue;
         todo = push_todo(entry ? &list->nodes : &list->dirs, dir->path, dir_len,
@@ -151,7 +177,10 @@ static bool take_children(zk_listing *list, const hf_op *op, const zk_todo *dir,
         if (!todo)
             return false;
         todo->name = name;
-        todo->granted = entry && is_granted(&h, &name);
+        todo->granted = entry && (key_len ? holds : is_granted(&h, &name));
+        todo->permit = entry && key_len;
+        if (todo->permit)
+            todo->dir_len = key_len;
         if (!entry && !is_on_the_way(list, op, todo->path, todo->len))
             pop_todo(&list->dirs);
     }
@@ -256,17 +285,22 @@ static bool push_own(zk_job *job)
     zk_store_lock(store);
     for (size_t i = 0; i < ZK_BUCKETS && good; i++) {
         for (zk_entry *e = store->entries[i]; e && good; e = e->next) {
-            const char *base = e->path.data + e->dir_len + 1;
+            const zk_text *node = zk_entry_node(e);
+            size_t dir = e->holds ? e->lease_dir : e->dir_len;
+            const char *base = node->data + dir + 1;
             zk_todo *todo;
 
             if (!e->created || e->gone || e->tomb ||
-                !is_wanted(list, job->op, e->path.data, e->dir_len))
+                !is_wanted(list, job->op, e->path.data, e->top_len))
                 continue;
-            todo = push_todo(&list->nodes, e->path.data, e->dir_len, base,
-                             e->path.len - e->dir_len - 1);
+            todo = push_todo(&list->nodes, node->data, dir, base,
+                             node->len - dir - 1);
             good = todo && zk_name_parse(&todo->name, base, strlen(base));
-            if (todo)
-                todo->granted = e->granted;
+            if (!todo)
+                continue;
+            todo->granted = e->granted;
+            todo->permit = e->mode == HF_PERMIT;
+            todo->dir_len = e->top_len;
         }
     }
     zk_store_unlock(store);

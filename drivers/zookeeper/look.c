@@ -19,7 +19,7 @@
  * it may stay, and we count that from when *we* saw the mark; nobody's clock is
  * compared.  Then it is deleted, in the version that carried the mark.
  *
- * Up to three places are looked at in one flight. */
+ * Up to four places are looked at in one flight. */
 #include <string.h>
 
 #include "store.h"
@@ -47,6 +47,13 @@ static void find_own(zk_look *look, const zk_reply *children, const hf_id *id)
     }
 }
 
+/* Of Curator's semaphore, whose permits are below it. */
+static bool is_inside(const char *text, size_t len)
+{
+    return (len == 5 && memcmp(text, "locks", 5) == 0) ||
+           (len == 6 && memcmp(text, "leases", 6) == 0);
+}
+
 /* Counts whoever comes before `seq`; NULL: whoever is there. */
 static void count_ahead(zk_look *look, const zk_reply *children,
                         const hf_id *id, zk_kind kind, const int32_t *seq)
@@ -58,7 +65,11 @@ static void count_ahead(zk_look *look, const zk_reply *children,
     zk_name name;
 
     while (zk_next_name(children, &at, &text, &len)) {
-        if (!zk_name_parse(&name, text, len) || name.kind == ZK_KIND_LEASE)
+        bool entry = zk_name_parse(&name, text, len);
+
+        if (!entry)
+            look->inside = look->inside || is_inside(text, len);
+        if (!entry || name.kind == ZK_KIND_LEASE)
             continue;
         if (id && is_own(&name, id)) {
             look->found = true;
@@ -100,7 +111,7 @@ void zk_place_gone(hf_place *place, int reason)
     place->token = 0;
 }
 
-static void settle(zk_member *member, hf_verdict verdict)
+void zk_settle(zk_member *member, hf_verdict verdict)
 {
     hf_place *place = member->place;
     const zk_entry *entry = member->entry;
@@ -114,8 +125,7 @@ static void settle(zk_member *member, hf_verdict verdict)
     member->needs = ZK_SEE_DONE;
 }
 
-/* Its node is not there, its session lives, and we did not delete it. */
-static void settle_gone(zk_job *job, zk_member *member)
+void zk_settle_gone(zk_job *job, zk_member *member)
 {
     zk_entry *entry = member->entry;
 
@@ -158,16 +168,23 @@ bool zk_look_judge(zk_job *job, zk_member *member, const zk_look *look)
     entry->stirred = false; /* events before this answer are in it */
     zk_store_unlock(job->store);
     if (!look->found) {
-        settle_gone(job, member);
+        zk_settle_gone(job, member);
         return true;
     }
     member->place->look_in = 0;
+    if (look->ahead == 0 && entry->mode == HF_PERMIT) {
+        zk_store_lock(job->store);
+        entry->stands = true;
+        zk_store_unlock(job->store);
+        member->needs = ZK_SEE_LEASES;
+        return true;
+    }
     if (look->ahead == 0) {
         zk_store_lock(job->store);
         zk_entry_disarm(job->store, entry);
         entry->granted = true;
         zk_store_unlock(job->store);
-        settle(member, HF_GRANTED);
+        zk_settle(member, HF_GRANTED);
         return true;
     }
     if (!note_whom(member, look))
@@ -185,7 +202,7 @@ bool zk_look_judge(zk_job *job, zk_member *member, const zk_look *look)
     if (armed && is_overdue(entry))
         member->needs = ZK_SEE_REMOVE;
     else if (armed)
-        settle(member, HF_WAITS);
+        zk_settle(member, HF_WAITS);
     else
         member->needs = ZK_SEE_WATCH;
     return true;
@@ -216,7 +233,7 @@ static bool take_watch(zk_job *job, zk_member *member, const zk_reply *reply)
         member->place->look_in = HF_MS(data.broken_ms) + 1;
     else if (member->sole && data.ours)
         member->place->look_in = HF_MS(data.ttl_ms);
-    settle(member, HF_WAITS);
+    zk_settle(member, HF_WAITS);
     return armed;
 }
 
@@ -231,12 +248,16 @@ static void look_take(zk_job *job, unsigned i, const zk_reply *reply)
         job->error = reply->error;
         return;
     }
-
+    if (member->needs > ZK_SEE_REMOVE) {
+        if (!zk_permit_take(job, member, reply))
+            job->code = HF_ENOMEM;
+        return;
+    }
     if (reply->error && reply->error != ZK_NO_NODE &&
         reply->error != ZK_BAD_VERSION) {
         job->error = reply->error;
     } else if (member->needs == ZK_SEE_LIST && reply->error) {
-        settle_gone(job, member); /* the whole queue is not there */
+        zk_settle_gone(job, member); /* the whole queue is not there */
     } else if (member->needs == ZK_SEE_LIST) {
         zk_look_read(&look, reply, &member->entry->id, member->entry->kind,
                      true, member->entry->seq);
@@ -274,12 +295,15 @@ static void ask_member(zk_job *job, unsigned i, unsigned k)
     } else if (member->needs == ZK_SEE_WATCH) {
         zk_job_ask(job, i, ZK_GET_DATA, member->whom.data, member->whom.len)
             ->watch = true;
+    } else if (member->needs > ZK_SEE_REMOVE) {
+        zk_permit_ask(job, i, member);
     } else {
         zk_store_lock(job->store);
         zk_entry_disarm(job->store, entry);
-        zk_store_unlock(job->store);
         zk_job_ask(job, i, ZK_DELETE, member->whom.data, member->whom.len)
             ->version = entry->broken_version;
+        entry->broken_at = 0;
+        zk_store_unlock(job->store);
     }
 }
 
@@ -296,7 +320,8 @@ static bool needs_sync(zk_job *job)
     for (unsigned k = 0; k < job->member_count; k++) {
         zk_member *member = &job->members[k];
 
-        if (member->needs == ZK_SEE_LIST && !member->entry->stirred)
+        if ((member->needs == ZK_SEE_LIST && !member->entry->stirred) ||
+            member->needs == ZK_SEE_OWN)
             needs = true;
     }
     zk_store_unlock(job->store);
@@ -330,11 +355,20 @@ void zk_look_go(zk_job *job)
 
 static void recheck_some(zk_job *job);
 
+zk_seeing zk_look_begin(const zk_entry *entry)
+{
+    if (entry->taking || entry->holds)
+        return ZK_SEE_OWN;
+    return entry->stands && entry->stirred ? ZK_SEE_LEASES : ZK_SEE_LIST;
+}
+
 static void recheck_redo(zk_job *job)
 {
     job->synced = job->member_count == ZK_MOST_REQUESTS;
+    zk_store_lock(job->store);
     for (unsigned i = 0; i < job->member_count; i++)
-        job->members[i].needs = ZK_SEE_LIST;
+        job->members[i].needs = zk_look_begin(job->members[i].entry);
+    zk_store_unlock(job->store);
     zk_look_go(job);
 }
 
@@ -371,11 +405,11 @@ static void add_place(zk_job *job, hf_place *place)
         zk_entry_ref(entry);
         member->entry = entry;
         member->place = place;
-        member->needs = ZK_SEE_LIST;
+        member->needs = zk_look_begin(entry);
         job->member_count++;
         quiet = is_quiet(entry, place);
         if (quiet)
-            settle(member, HF_WAITS);
+            zk_settle(member, HF_WAITS);
     }
     zk_store_unlock(store);
     if (quiet)

@@ -2,7 +2,7 @@
  *
  * As containers, which the server removes once they are empty, so that a
  * million keys leave nothing behind; on a server that has none, as plain
- * nodes.  From the top down, three in a flight: one that is there already is
+ * nodes.  From the top down, a few in a flight: one that is there already is
  * as good as made.  One that may not be made (its ACL) may still be there; the
  * creation that follows says so.  A container that is removed between two of
  * our requests is made again by the caller, who begins anew. */

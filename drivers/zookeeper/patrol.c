@@ -32,6 +32,7 @@ unsigned zk_patrol_fill(zk_job *job, unsigned i)
         for (zk_entry *entry = store->entries[k]; entry && i < ZK_MOST_REQUESTS;
              entry = entry->next) {
             zk_member *member = &job->members[job->member_count];
+            const zk_text *node;
 
             if (!is_due(entry))
                 continue;
@@ -40,8 +41,9 @@ unsigned zk_patrol_fill(zk_job *job, unsigned i)
             member->entry = entry;
             member->needs = ZK_SEE_WATCH;
             job->asked[i] = (uint8_t)job->member_count++;
-            zk_job_ask(job, i, ZK_GET_DATA, entry->path.data, entry->path.len)
-                ->watch = true;
+            node = zk_entry_node(entry);
+            zk_job_ask(job, i, ZK_GET_DATA, node->data, node->len)->watch =
+                true;
             i++;
         }
     }

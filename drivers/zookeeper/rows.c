@@ -78,9 +78,14 @@ static void fill_info(zk_row *row, const zk_data *data, const zk_todo *node,
     int64_t age = hfd_realtime_us() / 1000 - reply->stat.ctime;
 
     info->mode = zk_kind_is_shared(node->name.kind) ? HF_SHARED : HF_EXCLUSIVE;
+    if (node->permit) {
+        info->mode = HF_PERMIT;
+        info->places = data->places;
+    }
     info->granted = node->granted;
     info->broken = data->broken;
-    info->number = (uint64_t)reply->stat.czxid;
+    info->number = (uint64_t)(data->ours && data->number ? data->number
+                                                         : reply->stat.czxid);
     info->token = node->granted ? info->number : 0;
     info->pid = data->pid;
     info->age_ms = age > 0 ? age : 0;

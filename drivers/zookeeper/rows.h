@@ -7,9 +7,9 @@
 typedef struct zk_todo { /* a node that is to be looked at */
     struct zk_todo *next;
     zk_name name; /* of an entry */
-    bool granted;
-    unsigned index; /* its request in the flight */
-    size_t dir_len, len;
+    bool granted, permit;
+    unsigned index;      /* its request in the flight */
+    size_t dir_len, len; /* dir_len: the key's own node */
     char path[];
 } zk_todo;
 

@@ -2,7 +2,8 @@
  *
  * zookeeper.c opens; job.c carries an operation over several flights;
  * table.c knows the entries that this session has in the store; session.c,
- * join.c, look.c, leave.c, list.c, evict.c and probe.c are the operations;
+ * join.c, look.c, leave.c, list.c, evict.c and probe.c are the operations,
+ * survey.c and permit.c what permits add to them;
  * watch.c hears events; park.c lets threads sleep.
  *
  * `mu` guards the session, the table and every entry in it.  It is never held
@@ -61,11 +62,28 @@ typedef struct zk_entry {
     hf_nsec broken_at; /* when we saw that whom it waits for was broken */
     int32_t broken_version; /* and which version of its data said so */
     hf_nsec broken_for;     /* how long it may take to leave */
+    bool stands;            /* a permit: first of those who wait */
+    bool taking;    /* a permit: the step to its lease was sent, not answered */
+    bool holds;     /* a permit: its node is `lease` now */
+    bool surveyed;  /* nobody uses its key in another way */
+    int32_t marked; /* a permit: the lease that was read last, or is broken */
+    uint32_t places;
+    size_t top_len; /* of the key's node */
     size_t dir_len;
-    zk_text path;  /* of its node; dir_len bytes are the queue's */
+    zk_text path; /* of its node; dir_len bytes are the queue's */
+    zk_text
+        lease; /* a permit: of its lease; lease_dir bytes are the folder's */
+    size_t lease_dir;
+    zk_text value; /* a permit: what its lease will show */
     zk_text watch; /* of the node that it waits for */
     uint32_t watch_hash;
 } zk_entry;
+
+/* Its node, wherever that is now. */
+static inline const zk_text *zk_entry_node(const zk_entry *entry)
+{
+    return entry->holds ? &entry->lease : &entry->path;
+}
 
 enum { ZK_BUCKETS = 1024 };
 
@@ -78,7 +96,8 @@ enum { ZK_OWN_JOB, ZK_OWN_LINE, ZK_OWN_NEXT };
 /* What a list of children says about one entry. */
 typedef struct zk_look {
     bool found;
-    bool blind; /* somebody is there who cannot see us */
+    bool blind;  /* somebody is there who cannot see us */
+    bool inside; /* so are the insides of a semaphore */
     int32_t seq;
     size_t ahead;     /* how many it waits for */
     const char *whom; /* the nearest of them; alive as long as the reply */
@@ -91,18 +110,41 @@ typedef enum zk_seeing {
     ZK_SEE_LIST,
     ZK_SEE_WATCH,
     ZK_SEE_REMOVE,
+    ZK_SEE_LEASES, /* a permit: is a lease free? */
+    ZK_SEE_TAKE,   /* it is: take it */
+    ZK_SEE_OWN,    /* was it taken? */
+    ZK_SEE_MARK,   /* none is free: was a holder broken? */
+    ZK_SEE_HOME,   /* the node that leases are below is to be made */
     ZK_SEE_DONE
 } zk_seeing;
 
-typedef struct zk_member { /* of a look at up to three places */
+typedef struct zk_member { /* of a look at up to four places */
     zk_entry *entry;       /* referenced */
     hf_place *place;
     zk_seeing needs;
     bool sole;
     zk_text whom;
+    zk_text data;
+    zk_request parts[3]; /* of the step to a lease */
+    int32_t seq;         /* of the lease that is read */
 } zk_member;
 
 typedef struct zk_job zk_job;
+
+/* Who else uses a key, as far as a join must know. */
+typedef struct zk_survey {
+    int32_t error;   /* of a list */
+    size_t ahead;    /* who wait before it */
+    size_t leases;   /* how many are taken */
+    bool inside;     /* a lock: the key has the insides of a semaphore */
+    bool homeless;   /* there is no node for leases yet */
+    bool other_kind; /* locks, where permits are wanted, or the other way */
+    bool witness;    /* one of ours: its data says how many places there are */
+    int32_t first;   /* its number */
+    zk_text path;    /* of the witness, or of the semaphore's insides */
+    void (*next)(zk_job *job);
+} zk_survey;
+
 struct zk_job {
     zk_call call; /* the first member */
     zk_job *next; /* of the pool */
@@ -113,13 +155,15 @@ struct zk_job {
     bool repeated; /* an attempt was lost, and all was asked again */
     bool expired;  /* a reply said that the session is over */
     int32_t error; /* of a reply that counts */
-    unsigned tries;
+    unsigned tries, reads;
     bool synced;        /* what is read now is not older than the operation */
+    bool at_lease;      /* what is deleted is a permit's lease */
     bool dir_too;       /* the flight creates the queue's node as well */
     hf_outcome outcome; /* of its end */
     int code;           /* what is answered when all is cleaned up */
     zk_entry *entry;    /* referenced */
     zk_text path, data;
+    zk_survey survey; /* survey.c */
     zk_member members[ZK_MOST_REQUESTS];
     unsigned member_count;
     uint8_t asked[ZK_MOST_REQUESTS]; /* whose request it is */
@@ -274,12 +318,41 @@ void zk_look_read(zk_look *look, const zk_reply *children, const hf_id *id,
                   zk_kind kind, bool known, int32_t seq);
 /* The same for one who would stand at the end. */
 void zk_look_read_end(zk_look *look, const zk_reply *children, zk_kind kind);
+/* What to ask of it first; with mu held. */
+zk_seeing zk_look_begin(const zk_entry *entry);
 /* Ask on until every member of job has its verdict, then `looked`. */
 void zk_look_go(zk_job *job);
 /* What a list says of a member: verdict, or what it needs next; false: no
  * memory. */
 bool zk_look_judge(zk_job *job, zk_member *member, const zk_look *look);
 void zk_place_gone(hf_place *place, int reason);
+/* Its verdict is this one. */
+void zk_settle(zk_member *member, hf_verdict verdict);
+/* Its node is not there, its session lives, and we did not delete it. */
+void zk_settle_gone(zk_job *job, zk_member *member);
+
+/* ---- permit.c ---- */
+
+/* Ask what a permit needs next; take the answer: false: no memory. */
+void zk_permit_ask(zk_job *job, unsigned i, zk_member *member);
+bool zk_permit_take(zk_job *job, zk_member *member, const zk_reply *reply);
+/* The step to a lease is next; false: no memory. */
+bool zk_permit_prepare(zk_job *job, zk_member *member);
+size_t zk_permit_count(const zk_reply *leases);
+/* Is a lease of this entry in the list?  Then it holds. */
+bool zk_permit_adopt(zk_job *job, zk_entry *entry, const zk_reply *leases);
+
+/* ---- survey.c ---- */
+
+/* Three requests from i on, and what answers them. */
+void zk_survey_ask(zk_job *job, unsigned i);
+void zk_survey_take(zk_job *job, unsigned i, const zk_reply *reply);
+/* The same alone. */
+void zk_survey_go(zk_job *job, void (*next)(zk_job *job));
+/* All lists are here: does one of ours say another number of places? */
+void zk_survey_judge(zk_job *job, void (*next)(zk_job *job));
+/* For who is no permit: does anybody use the semaphore inside this key? */
+void zk_survey_inside(zk_job *job, void (*next)(zk_job *job));
 
 /* ---- data.c ---- */
 
@@ -289,6 +362,7 @@ typedef struct zk_data { /* of a node; strings point into the bytes */
     bool has_mode;
     uint8_t mode;
     uint32_t places;
+    int64_t number; /* a permit's place in the queue; 0: its node's */
     int64_t pid, ttl_ms, broken_ms;
     bool broken;
     const char *host, *name; /* escaped */
@@ -299,7 +373,7 @@ typedef struct zk_data { /* of a node; strings point into the bytes */
 void zk_data_read(zk_data *ret, const char *bytes, size_t len);
 /* The data of an entry of this session; with mu held. */
 bool zk_data_write(zk_text *out, const hf_store *store, const zk_entry *entry,
-                   uint32_t places, const void *value, size_t value_len);
+                   const void *value, size_t value_len);
 /* The same data with a mark: its owner has so long to leave. */
 bool zk_data_mark(zk_text *out, const char *bytes, size_t len, int64_t ms);
 /* Undo the escapes; out has room for len + 1. */

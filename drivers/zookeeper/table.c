@@ -79,7 +79,7 @@ zk_entry *zk_entry_find_id(hf_store *store, const hf_id *id)
 static zk_entry *take_spare(hf_store *store)
 {
     zk_entry *entry = store->spare_entries;
-    zk_text path, watch;
+    zk_text path, watch, lease;
 
     if (!entry)
         return hfd_alloc(sizeof *entry);
@@ -87,8 +87,10 @@ static zk_entry *take_spare(hf_store *store)
     store->spare_count--;
     path = entry->path;
     watch = entry->watch;
+    lease = entry->lease;
     memset(entry, 0, sizeof *entry);
     entry->path = path;
+    entry->lease = lease;
     entry->watch = watch;
     return entry;
 }
@@ -97,11 +99,14 @@ static void free_entry(zk_entry *entry)
 {
     zk_text_done(&entry->path);
     zk_text_done(&entry->watch);
+    zk_text_done(&entry->lease);
+    zk_text_done(&entry->value);
     hfd_free(entry);
 }
 
 static void give_back(hf_store *store, zk_entry *entry)
 {
+    zk_text_done(&entry->value);
     if (store->spare_count >= SPARE_MAX) {
         free_entry(entry);
         return;
@@ -111,26 +116,43 @@ static void give_back(hf_store *store, zk_entry *entry)
     store->spare_count++;
 }
 
+/* A permit waits in Curator's queue for leases and then has one. */
+static void name_insides(zk_entry *entry)
+{
+    static const char locks[] = "/locks", leases[] = "/leases";
+
+    memcpy(entry->lease.data, entry->path.data, entry->top_len);
+    memcpy(entry->lease.data + entry->top_len, leases, sizeof leases);
+    entry->lease_dir = entry->lease.len = entry->top_len + sizeof leases - 1;
+    memcpy(entry->path.data + entry->top_len, locks, sizeof locks);
+    entry->dir_len = entry->path.len = entry->top_len + sizeof locks - 1;
+}
+
 zk_entry *zk_entry_new(hf_store *store, const hf_place *place, zk_kind kind)
 {
     zk_entry *entry = take_spare(store);
     size_t bucket = bucket_of(&place->rid);
+    size_t room = ZK_PATH_ROOM(store->root_len, place->key_len) + ZK_NAME_ROOM;
+    bool permit = place->mode == HF_PERMIT;
 
     if (!entry)
         return NULL;
-    if (!zk_text_reserve(&entry->path,
-                         ZK_PATH_ROOM(store->root_len, place->key_len) +
-                             ZK_NAME_ROOM)) {
+    if (!zk_text_reserve(&entry->path, room + 8) ||
+        (permit && !zk_text_reserve(&entry->lease, room + 8))) {
         give_back(store, entry);
         return NULL;
     }
     entry->rid = place->rid;
     entry->id = zk_name_id(&place->rid);
     entry->mode = place->mode;
+    entry->places = place->places;
     entry->kind = kind;
-    entry->dir_len = zk_path_write(entry->path.data, store->root,
+    entry->top_len = zk_path_write(entry->path.data, store->root,
                                    store->root_len, place->key, place->key_len);
-    entry->path.len = entry->dir_len;
+    entry->dir_len = entry->path.len = entry->top_len;
+    entry->marked = -1;
+    if (permit)
+        name_insides(entry);
     entry->refs = 2; /* the table's and the caller's */
     entry->next = store->entries[bucket];
     store->entries[bucket] = entry;

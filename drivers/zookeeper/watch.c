@@ -29,7 +29,8 @@ static void tell_watchers(hf_store *store, int32_t type, const char *path,
         entry = zk_watcher_take(store, path, len, &sole);
         if (entry) {
             granted = type == ZK_EVENT_DELETED && sole && entry->created &&
-                      !entry->leaving && !entry->gone && !store->ending;
+                      entry->mode != HF_PERMIT && !entry->leaving &&
+                      !entry->gone && !store->ending;
             entry->granted = entry->granted || granted;
             fresh.rid = entry->rid;
             fresh.num = fresh.token = (uint64_t)entry->czxid;
@@ -49,6 +50,7 @@ static void look_after_own(hf_store *store, int32_t type, const char *path,
 {
     const char *base = memrchr(path, '/', len);
     bool news = false, changed = false;
+    const zk_text *node;
     zk_entry *entry;
     zk_name name;
     hf_id rid;
@@ -59,8 +61,9 @@ static void look_after_own(hf_store *store, int32_t type, const char *path,
         return;
     zk_store_lock(store);
     entry = zk_entry_find_id(store, &name.id);
-    if (entry && entry->own_watch && entry->path.len == len &&
-        memcmp(entry->path.data, path, len) == 0) {
+    node = entry ? zk_entry_node(entry) : NULL;
+    if (entry && entry->own_watch && node->len == len &&
+        memcmp(node->data, path, len) == 0) {
         entry->own_watch = false;
         if (type == ZK_EVENT_DELETED && !entry->leaving) {
             news = !entry->told;

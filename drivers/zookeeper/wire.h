@@ -1,6 +1,6 @@
 /* wire.h - one ZooKeeper session at a time, over one connection at a time.
  *
- * A call is up to three requests that go out together, in their order, on one
+ * A call is up to four requests that go out together, in their order, on one
  * connection; the server answers in order, so that a list sent behind a create
  * shows it.  Replies are matched by xid; what was sent and not answered when
  * the connection breaks is HF_UNKNOWN, what was not sent HF_NOT_APPLIED.
@@ -29,7 +29,7 @@
 typedef struct zk_wire zk_wire;
 typedef struct zk_call zk_call;
 
-enum { ZK_MOST_REQUESTS = 3 };
+enum { ZK_MOST_REQUESTS = 4 };
 
 struct zk_call {
     zk_call *next; /* the wire's */

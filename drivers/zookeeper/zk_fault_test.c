@@ -27,11 +27,40 @@ static void order_over_a_new_leader(void)
     waiters_keep_their_order(&quick);
 }
 
+/* An operator whose member is behind: it does not know of the holder, and must
+ * not say that nobody holds. */
+static void break_by_one_who_is_behind(ensemble *e, int who, int other)
+{
+    hf_session *s =
+        open_session(ensemble_member_url(e, who, patient.path), 40000);
+    hf_session *r =
+        open_session(ensemble_member_url(e, other, patient.path), 40000);
+    hf_break_options now = {HF_BREAK_OPTIONS, .now = true};
+    hf_hold *hold = NULL;
+    uint32_t count = 0;
+    hf_error err;
+    int code;
+
+    expect_works(s, "behind", 0);
+    ensemble_isolate(e, who, true);
+    EXPECT_OK(hf_lock(r, "behind", NULL, &hold, &err), err);
+    code = hf_break(s, "behind", &now, &count, &err);
+    if (code == 0 && count == 0)
+        FAIL_TEST("a member that is behind says that nobody holds");
+    ensemble_isolate(e, who, false);
+    ensemble_await(e);
+    hf_release(hold, NULL);
+    hf_close(s);
+    hf_close(r);
+}
+
 static void follower_without_its_leader(void)
 {
     ensemble *e = stage_begin(&patient);
     int leader = ensemble_await_leader(e);
 
+    break_by_one_who_is_behind(e, (leader + 1) % e->count, leader);
+    leader = ensemble_await_leader(e);
     holder_with(e, &patient, (leader + 1) % e->count, leader, false);
     ensemble_stop(e);
 }

@@ -55,6 +55,60 @@ static void cut_while_it_sleeps(void)
     lost_end(w);
 }
 
+/* Nothing has been answered for a while: whoever waits has said all that it
+ * has to say (pings do not count). */
+static void await_calm(lost_world *w)
+{
+    int answers = strike_answers(&w->x), calm = 0;
+
+    while (calm < 4) {
+        int now;
+
+        test_sleep_ms(50);
+        now = strike_answers(&w->x);
+        calm = now == answers ? calm + 1 : 0;
+        answers = now;
+    }
+}
+
+/* How many looks there were between the end of a hold and the grant to one
+ * who slept over a cut. */
+static uint64_t looks_after_a_cut(lost_world *w)
+{
+    hf_hold *held = take(w, w->rival);
+    sleeper sleeps = {.w = w};
+    hf_stats before, after;
+
+    EXPECT(pthread_create(&sleeps.thread, NULL, run_sleeper, &sleeps) == 0);
+    AWAIT(count_entries(w) == 2);
+    AWAIT(hf_session_stats(w->s, &before) == 0 && before.waiters == 1);
+    await_calm(w);
+    strike_cut_all(&w->x);
+    AWAIT(hf_session_stats(w->s, &after) == 0 &&
+          after.rechecks > before.rechecks && strike_answers(&w->x) > 0);
+    await_calm(w);
+    EXPECT_CODE(hf_session_stats(w->s, &before), 0);
+    give(held);
+    pthread_join(sleeps.thread, NULL);
+    EXPECT_CODE(hf_session_stats(w->s, &after), 0);
+    return after.rechecks - before.rechecks;
+}
+
+/* Its watch was set anew: the server's event is the grant, and no look is
+ * needed.  (One that the clock brings may come in between, now and then.) */
+static void hears_by_its_watch_after_a_cut(void)
+{
+    lost_world *w = lost_begin(ON_ZOOKEEPER, "/lost?tick_ms=100");
+    int tries = 0;
+
+    give(take(w, w->s));
+    while (looks_after_a_cut(w) > 0) {
+        if (++tries == 5)
+            FAIL_TEST("nobody hears of an end without looking");
+    }
+    lost_end(w);
+}
+
 static void cancel(void)
 {
     sweep(scene_cancel, HF_EXCLUSIVE, 2);
@@ -177,6 +231,7 @@ static const test_case cases[] = {
     TEST_LIMIT(sleep_for_it, 250),
     TEST_LIMIT(cancel, 250),
     TEST_LIMIT(cut_while_it_sleeps, 250),
+    TEST_LIMIT(hears_by_its_watch_after_a_cut, 250),
     TEST_LIMIT(renew, 250),
     TEST_LIMIT(leaves_before_it_is_watched, 250),
     TEST_LIMIT(follower_stops_after_a_beat, 250),

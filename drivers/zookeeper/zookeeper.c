@@ -289,10 +289,9 @@ static void free_store(hf_store *store)
 
 static uint32_t caps_of(const hf_store *store)
 {
-    (void)store;
-    return HF_CAP_FIFO | HF_CAP_TOKEN | HF_CAP_PUSH | HF_CAP_SHARED |
-           HF_CAP_VALUE | HF_CAP_BREAK | HF_CAP_LINEARIZABLE |
-           HF_CAP_FAILOVER_SAFE;
+    return (store->kazoo ? 0u : (uint32_t)HF_CAP_PERMIT) | HF_CAP_FIFO |
+           HF_CAP_TOKEN | HF_CAP_PUSH | HF_CAP_SHARED | HF_CAP_VALUE |
+           HF_CAP_BREAK | HF_CAP_LINEARIZABLE | HF_CAP_FAILOVER_SAFE;
 }
 
 static int zk_open(hf_store **ret, const hf_url *url, const hf_host *host,

@@ -157,7 +157,9 @@ struct hf_op {
     uint64_t token; /* evict */
     hf_nsec keep;   /* leave */
     bool only_if_granted, tomb, now, only_mine;
-    bool driven; /* drive() follows start() at once, on the same thread */
+    bool driven;   /* drive() follows start() at once, on the same thread */
+    bool by_clock; /* recheck: only time has passed; a place of which the driver
+                      knows that it waits as before needs no question */
     int (*emit_row)(const hf_row *row, void *user); /* non-zero ends it */
     hf_doctor_fn *emit_finding;
     void *user; /* of the emitters */

@@ -145,8 +145,10 @@ void hf__look_at(hf__entry *entry, hf_nsec at)
 
     /* A look that was asked for while another is under way stays asked for:
      * that one may have been answered before the change. */
-    if (at < entry->look_at)
+    if (at < entry->look_at) {
         entry->look_at = at;
+        entry->look_timed = false;
+    }
     if (at < s->recheck_at) {
         s->recheck_at = at;
         hf__session_wake_keeper(s, at);
@@ -159,7 +161,10 @@ static void look_later(hf__entry *entry, hf_nsec now)
 
     in = in > 0 && in < HF_MS(4900) ? in + HF_MS(100) : HF_MS(5000);
     in += (hf_nsec)hf__random_below((uint64_t)in / 16 + 1);
-    hf__look_at(entry, now + in);
+    if (now + in < entry->look_at) {
+        hf__look_at(entry, now + in);
+        entry->look_timed = true;
+    }
 }
 
 void hf__req_verdict(hf__entry *entry, const hf_place *fresh, hf_nsec sent)

@@ -29,7 +29,8 @@ static void confirm_here(hf__req *req)
     hf__confirm_landed(req, &op);
 }
 
-static void recheck_here(hf__req *req)
+/* by_clock: nobody told anything. */
+static void recheck_here(hf__req *req, bool by_clock)
 {
     hf__session *s = req->s;
     hf__entry *entry = req->entry;
@@ -39,6 +40,7 @@ static void recheck_here(hf__req *req)
     hf__op_init(s, &op, HF_OP_RECHECK);
     op.places = places;
     op.place_count = 1;
+    op.by_clock = by_clock;
     s->stats.rechecks++;
     hf__entry_ref(entry);
     hf__op_run(s, &op);
@@ -69,7 +71,7 @@ static void park_here(hf__req *req)
 
     if (entry->pushed && !HF_MUTANT(WAKE_DROPPED)) {
         entry->pushed = false; /* it came before we could sleep on it */
-        recheck_here(req);
+        recheck_here(req, false);
         return;
     }
     if (until > req->deadline)
@@ -84,7 +86,7 @@ static void park_here(hf__req *req)
     if (req->state == HF_REQ_WAITING && hfd_now() >= req->deadline)
         hf__req_stop(req, HF_ETIMEDOUT);
     else if (req->state == HF_REQ_WAITING)
-        recheck_here(req);
+        recheck_here(req, hfd_now() >= until);
 }
 
 static void sleep_here(hf__req *req)

@@ -167,6 +167,7 @@ struct hf__entry {
     hf__doubted doubted;
     uint16_t value_len;
     hf_nsec look_at; /* while it waits: look then; HF_NEVER: under way */
+    bool look_timed; /* ... since time has passed, and for nothing else */
     uint64_t gen;    /* of the session it was joined in */
     hf__req *req;    /* whom it serves while it is not granted */
     /* granted: */

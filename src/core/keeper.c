@@ -86,10 +86,12 @@ static void recheck_due(hf__session *s, hf_nsec now)
                 s->recheck_at = now + HF_MS(1000);
                 return;
             }
+            flight->op.by_clock = true; /* unless somebody was told */
         }
         if (flight && entry->look_at <= soon &&
             flight->batch.count < HF_LOOK_MAX) {
             hf__batch_add(&flight->batch, entry);
+            flight->op.by_clock = flight->op.by_clock && entry->look_timed;
             entry->look_at = HF_NEVER;
         } else if (entry->look_at < s->recheck_at) {
             s->recheck_at = entry->look_at;

@@ -25,26 +25,6 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* The longest single wait; longer ones are a loop. */
-#define LONGEST HF_MS(3600000)
-
-int hf__poll_until(struct pollfd *fds, unsigned n, hf_nsec until)
-{
-    int ready;
-
-    do {
-        hf_nsec left = until == 0 ? 0 : until - hfd_now();
-        struct timespec ts;
-
-        left = left < 0 ? 0 : left > LONGEST ? LONGEST : left;
-        ts.tv_sec = (time_t)(left / HF_MS(1000));
-        ts.tv_nsec = (long)(left % HF_MS(1000));
-        ready = ppoll(fds, n, &ts, NULL);
-    } while (ready <= 0 && (ready == 0 || errno == EINTR) && until != 0 &&
-             hfd_now() < until);
-    return ready < 0 ? 0 : ready;
-}
-
 static int broken(const hf__link *link, int native, hf_error *err)
 {
     if (native == 0)
@@ -107,7 +87,7 @@ static bool fit_timeout(hf__link *link, hf_nsec want, bool exact)
 {
     struct timeval tv;
 
-    want = want > LONGEST ? LONGEST : want;
+    want = want > HF__WAIT_LONGEST ? HF__WAIT_LONGEST : want;
     if (link->timeout > 0 && link->timeout <= want && !exact &&
         link->timeout >= want / 4)
         return true;

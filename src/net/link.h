@@ -11,6 +11,9 @@ struct hf__link {
     char name[160];   /* the address, for messages */
 };
 
+/* The longest single wait; longer ones are a loop. */
+#define HF__WAIT_LONGEST HF_MS(3600000)
+
 /* Poll one or two descriptors until one is ready or the instant has passed; a
  * signal does not end it.  How many are ready. */
 struct pollfd;

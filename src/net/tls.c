@@ -1,4 +1,4 @@
-/* tls.c - OpenSSL for links.
+/* tls.c - OpenSSL for links; the one source of holdfast-tls.so.
  *
  * Is the other side who it says it is, and what does somebody do about it when
  * not?  The certificate is verified against the system's authorities or a
@@ -33,6 +33,7 @@
 #include <openssl/x509v3.h>
 
 #include "net/link.h"
+#include "net/tls_table.h"
 
 struct hf__tls {
     SSL_CTX *ctx;
@@ -210,7 +211,9 @@ static int fill_tls(hf__tls *tls, const hf__tls_options *options, hf_error *err)
     return rc;
 }
 
-int hf__tls_new(hf__tls **ret, const hf__tls_options *options, hf_error *err)
+static void tls_free(hf__tls *tls);
+
+static int tls_new(hf__tls **ret, const hf__tls_options *options, hf_error *err)
 {
     hf__tls *tls;
     int rc;
@@ -225,14 +228,14 @@ int hf__tls_new(hf__tls **ret, const hf__tls_options *options, hf_error *err)
         return hfd_error(err, HF_ENOMEM, "net", 0, "no memory for TLS");
     rc = fill_tls(tls, options, err);
     if (rc != 0) {
-        hf__tls_free(tls);
+        tls_free(tls);
         return rc;
     }
     *ret = tls;
     return 0;
 }
 
-void hf__tls_free(hf__tls *tls)
+static void tls_free(hf__tls *tls)
 {
     if (!tls)
         return;
@@ -384,8 +387,10 @@ static int check_alpn(const hf__tls *tls, SSL *ssl, hf_error *err)
     return 0;
 }
 
-int hf__tls_begin(hf__tls_end **ret, hf__tls *tls, int fd, const char *host,
-                  hf_nsec deadline, hf_error *err)
+static void tls_end_free(hf__tls_end *end);
+
+static int tls_begin(hf__tls_end **ret, hf__tls *tls, int fd, const char *host,
+                     hf_nsec deadline, hf_error *err)
 {
     const char *name = tls->server_name ? tls->server_name : host;
     hf__tls_end *end = hfd_alloc(sizeof *end);
@@ -412,7 +417,7 @@ int hf__tls_begin(hf__tls_end **ret, hf__tls *tls, int fd, const char *host,
     if (rc == 0)
         rc = check_alpn(tls, end->ssl, err);
     if (rc != 0) {
-        hf__tls_end_free(end);
+        tls_end_free(end);
         return rc;
     }
     *ret = end;
@@ -430,8 +435,8 @@ static ssize_t not_now(hf__tls_end *end, int rc, int native, hf_error *err)
     return -1;
 }
 
-ssize_t hf__tls_send(hf__tls_end *end, const void *bytes, size_t n,
-                     hf_error *err)
+static ssize_t tls_send(hf__tls_end *end, const void *bytes, size_t n,
+                        hf_error *err)
 {
     size_t sent = 0;
     ssize_t ret;
@@ -446,7 +451,7 @@ ssize_t hf__tls_send(hf__tls_end *end, const void *bytes, size_t n,
     return ret;
 }
 
-ssize_t hf__tls_recv(hf__tls_end *end, void *buf, size_t room, hf_error *err)
+static ssize_t tls_recv(hf__tls_end *end, void *buf, size_t room, hf_error *err)
 {
     size_t got = 0;
     ssize_t ret;
@@ -461,7 +466,7 @@ ssize_t hf__tls_recv(hf__tls_end *end, void *buf, size_t room, hf_error *err)
     return ret;
 }
 
-void hf__tls_end_free(hf__tls_end *end)
+static void tls_end_free(hf__tls_end *end)
 {
     if (!end)
         return;
@@ -470,3 +475,13 @@ void hf__tls_end_free(hf__tls_end *end)
     pthread_mutex_destroy(&end->mu);
     hfd_free(end);
 }
+
+HF_API const hf__tls_table hf__tls_entry = {
+    .abi = HF__TLS_ABI,
+    .new = tls_new,
+    .free = tls_free,
+    .begin = tls_begin,
+    .send = tls_send,
+    .recv = tls_recv,
+    .end_free = tls_end_free,
+};

@@ -122,6 +122,8 @@ bool store_has(uint32_t caps)
 bool store_is_database(void)
 {
     return store_is_remote() && strncmp(test_target(), "redis", 5) != 0 &&
+           strcmp(test_target(), "sentinel") != 0 &&
+           strncmp(test_target(), "cluster", 7) != 0 &&
            strcmp(test_target(), "redlock") != 0;
 }
 

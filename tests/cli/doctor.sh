@@ -14,7 +14,7 @@ exits "$status" "$hf" doctor --json
 python3 -c '
 import json, sys
 d = json.load(sys.stdin)
-assert d["url"].split(":")[0] in (
+assert d["url"].split(":")[0].split("+")[0] in (
     "sqlite", "redis", "rediss", "postgres", "mysql", "odbc", "zookeeper",
     "etcd")
 assert d["findings"] and all(f["level"] in ("ok", "warn", "FAIL") for f in d["findings"])

@@ -189,13 +189,20 @@ static void two_entries_of_one_session(void)
 {
     party *a = party_open(LONG_MS);
     hf_place one = make_place("k", HF_EXCLUSIVE);
-    hf_place two = make_place("k", HF_EXCLUSIVE);
+    hf_place two = make_place("k", HF_EXCLUSIVE), again;
 
     must_hold(a, &one);
     must_wait(a, &two);
     must_leave(a, &one);
     await_verdict(a, &two, HF_GRANTED);
+    /* Its join is repeated where the first one's name is free by now. */
+    again = two;
+    EXPECT_CODE(join(a, &again), 0);
+    EXPECT_EQ(again.verdict, HF_GRANTED);
+    EXPECT_EQ(again.num, two.num);
+    EXPECT_EQ(count_entries(a), 1);
     must_leave(a, &two);
+    EXPECT_EQ(count_entries(a), 0);
     party_close(a);
 }
 

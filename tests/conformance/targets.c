@@ -72,6 +72,11 @@ ON_REDIS(redis_strict_url, "redis-strict")
 ON_REDIS(redis_simple_url, "redis-simple")
 ON_REDIS(redis_spring_url, "redis-spring")
 ON_REDIS(redis_redisson_url, "redis-redisson")
+ON_REDIS(sentinel_url, "sentinel")
+ON_REDIS(sentinel_strict_url, "sentinel-strict")
+ON_REDIS(sentinel_replicas_url, "sentinel-replicas")
+ON_REDIS(cluster_url, "cluster")
+ON_REDIS(cluster_strict_url, "cluster-strict")
 ON_REDIS(redlock_url, "redlock")
 ON_REDIS(redlock_notoken_url, "redlock-notoken")
 ON_SQL(postgres_url, "postgres")
@@ -137,6 +142,21 @@ const target targets[] = {
     {"redis-redisson",
      redis_redisson_url,
      {.lease_min_ms = 1000, .break_at_once = true}},
+    {"sentinel", sentinel_url, {.lease_min_ms = 1000, .listens_late = true}},
+    {"sentinel-strict",
+     sentinel_strict_url,
+     {.lease_min_ms = 1000,
+      .listens_late = true,
+      .settle = sentinel_test_settle}},
+    {"sentinel-replicas",
+     sentinel_replicas_url,
+     {.lease_min_ms = 1000, .listens_late = true}},
+    {"cluster", cluster_url, {.lease_min_ms = 1000, .listens_late = true}},
+    {"cluster-strict",
+     cluster_strict_url,
+     {.lease_min_ms = 1000,
+      .listens_late = true,
+      .settle = cluster_test_settle}},
     {"redlock", redlock_url, {.lease_min_ms = 1000, .break_at_once = true}},
     {"redlock-notoken",
      redlock_notoken_url,

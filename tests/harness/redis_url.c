@@ -19,7 +19,7 @@ static const char *need_env(const char *name)
 
     if (!value || !*value)
         FAIL_TEST("%s is not set: run this through tests/harness/with-redis, "
-                  "or with-redlock",
+                  "with-sentinel, with-cluster or with-redlock",
                   name);
     return value;
 }
@@ -42,6 +42,12 @@ static const row rows[] = {
     {"redis-spring", "HOLDFAST_TEST_REDIS", "", "registry_key",
      "&format=spring"},
     {"redis-redisson", "HOLDFAST_TEST_REDIS", "", "prefix", "&format=redisson"},
+    {"sentinel", "HOLDFAST_TEST_SENTINEL", "", "ns", "&strict=no"},
+    {"sentinel-strict", "HOLDFAST_TEST_SENTINEL", "", "ns", ""},
+    {"sentinel-replicas", "HOLDFAST_TEST_SENTINEL", "", "ns",
+     "&strict=no&replicas=1"},
+    {"cluster", "HOLDFAST_TEST_CLUSTER", "", "ns", "&strict=no"},
+    {"cluster-strict", "HOLDFAST_TEST_CLUSTER", "", "ns", ""},
     {"redlock", "HOLDFAST_TEST_REDLOCK", "", "prefix", ""},
     {"redlock-notoken", "HOLDFAST_TEST_REDLOCK", "", "prefix", "&token=no"},
 };
@@ -69,14 +75,44 @@ char *redis_test_url(const char *target, const char *which, const char *prefix,
     return url;
 }
 
-void redis_test_settle(const char *which)
+static void settle_at(const char *socket, const char *which)
 {
     const char *name = strrchr(test_folder(), '/');
     server s = {.port = 0};
 
     EXPECT(name != NULL);
-    snprintf(s.socket, sizeof s.socket, "%s",
-             need_env("HOLDFAST_TEST_REDIS_UNIX"));
+    snprintf(s.socket, sizeof s.socket, "%s", need_env(socket));
     EXPECT_EQ(server_number(&s, "HSET hf:{%s-%s}:n until 0", name + 1, which),
               0); /* no new field: it was there */
+}
+
+void redis_test_settle(const char *which)
+{
+    settle_at("HOLDFAST_TEST_REDIS_UNIX", which);
+}
+
+void sentinel_test_settle(const char *which)
+{
+    settle_at("HOLDFAST_TEST_SENTINEL_SOCKET", which);
+}
+
+/* Whichever of them has the slot: the others answer with an error. */
+void cluster_test_settle(const char *which)
+{
+    const char *name = strrchr(test_folder(), '/');
+    const char *at = need_env("HOLDFAST_TEST_CLUSTER_SOCKETS");
+    bool settled = false;
+
+    EXPECT(name != NULL);
+    while (*at && !settled) {
+        int len = (int)strcspn(at, " ");
+        server s = {.port = 0};
+        const char *said;
+
+        snprintf(s.socket, sizeof s.socket, "%.*s", len, at);
+        said = server_ask(&s, "HSET hf:{%s-%s}:n until 0", name + 1, which);
+        settled = said && strcmp(said, "0") == 0;
+        at += len + (at[len] == ' ');
+    }
+    EXPECT(settled);
 }

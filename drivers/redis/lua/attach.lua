@@ -8,7 +8,7 @@ local call, EPOCH = redis.call, ARGV[6]
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local P, sid = KEYS[1]:sub(1, -2), ARGV[1]
-local known, mine = call('HGET', KEYS[1], 'max'), EPOCH:match(' (%d+)$')
+local known, mine = call('HGET', KEYS[1], 'max'), EPOCH:match('^%x+ (%d+)')
 if known and not mine then
     return {3, 1}
 elseif mine and (known and known ~= mine or
@@ -18,6 +18,9 @@ elseif mine and not known then
     call('HSET', KEYS[1], 'max', mine)
 end
 --#include quarantine.lua
+if ALONE then
+    return redis.error_reply('NOREPLICAS none was heard in time')
+end
 --#include lib.lua
 if call('ZSCORE', P .. 'x', sid) then
     return {0}

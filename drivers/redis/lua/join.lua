@@ -79,6 +79,7 @@ local P, rid, EPOCH = KEYS[4]:sub(1, -2), ARGV[1], ARGV[6] or ''
 local key = KEYS[3]:sub(#P + 3)
 --#include quarantine.lua
 --#include lib.lua
+raise(ARGV[2] - 1)
 local e = parse(ARGV[4])
 local sid = e.sid
 local rest = alive(sid)

@@ -72,6 +72,7 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 --#include quarantine.lua
 --#include lib.lua
+raise(ARGV[2] - 1)
 if was == 1 then
     walk(key)
     return 1

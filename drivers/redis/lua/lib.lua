@@ -58,6 +58,19 @@ local function draw(run)
     return old + 1
 end
 
+-- No number up to this one is drawn any more: somebody was granted it.  Answers
+-- where the counter stood if one could have been: clock and counter are behind.
+local function raise(token)
+    if token <= now then
+        return false
+    end
+    local old = tonumber(call('GET', P .. 'c') or 0)
+    if old < token then
+        call('SET', P .. 'c', token)
+    end
+    return old < token and old or false
+end
+
 local lives = {}
 -- When the session ends; false: it is dead (and from now on for ever).
 local function alive(sid)

@@ -1,23 +1,36 @@
--- quarantine.lua - has this server forgotten?  (safety of strict namespaces)
+-- quarantine.lua - has this server forgotten, or been left alone?  (safety of
+-- strict namespaces)
 --
 -- EPOCH is a word of the call: '' where the namespace is not strict,
--- else the server's run_id as the connection was told it and the longest lease.
+-- else the server's run_id as the connection was told it, the longest lease
+-- and, where another may be promoted, how many seconds a replica may be silent.
 -- With the replication id of this very moment it is the epoch: it changes when
 -- the server was restarted or promoted.  A new one means that holds may be
 -- forgotten that their owners still believe in: until the longest of them has
 -- ended nothing is granted.
-local RUN, LONGEST = EPOCH:match('^(%x+) (%d+)$')
-local Q = 0
+--
+-- ALONE: it wants replicas (min-replicas-to-write), and none was heard for so
+-- long: another may have been promoted.  The server itself counts them once a
+-- second and goes by the last count when it stood still and goes on; here their
+-- silence is measured at this moment.  Nothing is granted or extended then.
+local RUN, LONGEST, SILENT = EPOCH:match('^(%x+) (%d+) ?(%d*)$')
+local Q, ALONE = 0, false
 if RUN then
-    local epoch = RUN ..
-                  call('INFO', 'replication'):match('master_replid:(%x+)')
+    local info = call('INFO', 'replication')
+    local epoch = RUN .. info:match('master_replid:(%x+)')
     local marker = call('HMGET', P .. 'n', 'epoch', 'until')
     if marker[1] ~= epoch then
         marker[2] = now + LONGEST
         call('HSET', P .. 'n', 'epoch', epoch, 'until', marker[2])
     end
     Q = tonumber(marker[2])
+    if SILENT ~= '' and info:find('min_slaves_good_slaves', 1, true) then
+        ALONE = true
+        for lag in info:gmatch(',lag=(%d+)') do
+            ALONE = ALONE and tonumber(lag) > tonumber(SILENT)
+        end
+    end
     if Q <= now then
-        Q = 0
+        Q = ALONE and now + 1000000 or 0
     end
 end

@@ -1,14 +1,18 @@
 -- renew.lua - extend a session that is alive; it never creates one.
 --
 -- KEYS: n, e:SID
--- ARGV: 1 sid, 2 lease, 3 the epoch
+-- ARGV: 1 sid, 2 lease, 3 the epoch, 4 the largest token that was granted there
 -- Answers {1, rest, now, rid, reason, rid, reason, ...}: news of entries that
--- ended without their owner; {0}: it is over.
+-- ended without their owner, and "token", old: numbers had gone back; {0}: it is
+-- over.
 local call, EPOCH = redis.call, ARGV[3]
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local P, sid = KEYS[1]:sub(1, -2), ARGV[1]
 --#include quarantine.lua
+if ALONE then
+    return redis.error_reply('NOREPLICAS none was heard in time')
+end
 --#include lib.lua
 local old = alive(sid)
 if not old then
@@ -22,6 +26,10 @@ end
 live_until(sid, ends)
 sweep()
 local reply = {1, ends - now, now}
+local behind = raise(tonumber(ARGV[4]))
+if behind then
+    reply[4], reply[5] = 'token', behind
+end
 local news = call('HGET', KEYS[2], '@news')
 if news and news ~= '0' then
     local fields = call('HGETALL', KEYS[2])

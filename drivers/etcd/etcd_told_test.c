@@ -1,0 +1,411 @@
+/* etcd_told_test.c - what a renewal and a watch make of answers that no healthy
+ * server gives on demand.
+ *
+ * A thread plays the server (grpc_player.h): keepalives of a leader that was
+ * replaced, of a lease that is over, of another lease; watches that are told of
+ * deletions, break, are compacted.  The driver's own functions are called, with
+ * a store that consists of what they need. */
+#include "harness/ensemble.h"
+#include "harness/expect.h"
+#include "harness/runner.h"
+
+#include "grpc_player.h"
+#include "store.h"
+
+enum { PATIENCE_MS = 60000, TTL = 30, HEARD = 100, PREFIX = 5 };
+#define AWAIT(condition) EXPECT(WAIT_FOR(condition, PATIENCE_MS))
+
+static const hf_id sid = {{0x12, 0x34, 0x56}};
+static const hf_id rid = {{7, 7, 7}};
+
+/* What the server is to say, and what it saw. */
+static struct {
+    _Atomic uint64_t keepalive_term, read_term;
+    _Atomic int64_t ttl, lease;
+    _Atomic hf_nsec asked; /* when the keepalive came */
+} renewal;
+
+static void add_header_of(hf__buf *out, int64_t revision, uint64_t term)
+{
+    size_t mark = pb_begin(out, 1);
+
+    pb_int(out, 1, 11);
+    pb_int(out, 2, 22);
+    pb_int(out, 3, revision);
+    pb_int(out, 4, (int64_t)term);
+    pb_end(out, mark);
+}
+
+/* ---- A store of what is needed ------------------------------------------ */
+
+typedef struct scene {
+    hf_store store;
+    player p;
+    world w;
+    atomic_int changed;
+} scene;
+
+static void on_changed(void *ctx, const hf_id *whom, const hf_place *fresh)
+{
+    EXPECT(whom && memcmp(whom, &rid, sizeof rid) == 0 && !fresh);
+    atomic_fetch_add(&((scene *)ctx)->changed, 1);
+}
+
+static void on_news(void *ctx, const hf_id *whom, int reason)
+{
+    (void)ctx;
+    (void)whom;
+    (void)reason;
+    FAIL_TEST("there are no news");
+}
+
+static void scene_standing(void *ctx)
+{
+    etcd_watch_standing(((scene *)ctx)->store.watcher);
+}
+
+static void scene_doubt(void *ctx, int code, const char *text)
+{
+    (void)ctx;
+    (void)text;
+    EXPECT_EQ(code, HF_EUNAVAIL);
+}
+
+static scene *scene_open(bool (*answer)(player *, uint32_t),
+                         bool (*message)(player *, uint32_t,
+                                         const unsigned char *, size_t))
+{
+    scene *s = calloc(1, sizeof *s);
+    grpc_listener listener = {s, scene_standing, scene_doubt};
+    hf__address at = {.host = "127.0.0.1"};
+    grpc_settings settings = {
+        .addresses = &at, .address_count = 1, .dial_time = HF_MS(20000)};
+    hf_error err = {0};
+
+    EXPECT(s != NULL);
+    start_player(&s->p, answer, NULL);
+    s->p.message = message;
+    at.port = (uint16_t)s->p.port;
+    s->store.host = (hf_host){s, on_changed, on_news, NULL};
+    s->store.member_count = 1;
+    pthread_mutex_init(&s->store.mu, NULL);
+    pthread_mutex_init(&s->store.park_mu, NULL);
+    s->store.watcher = etcd_watch_new(&s->store);
+    EXPECT(s->store.watcher != NULL);
+    EXPECT_OK(grpc_open(&s->store.channel, &settings, &listener, &err), err);
+    s->w.channel = s->store.channel;
+    start_keeper(&s->w);
+    return s;
+}
+
+static void scene_close(scene *s)
+{
+    etcd_watch_free(s->store.watcher);
+    stop_keeper(&s->w);
+    grpc_close(s->store.channel);
+    while (s->store.spare) {
+        etcd_work *work = s->store.spare;
+
+        s->store.spare = work->next;
+        etcd_work_free(work);
+    }
+    stop_player(&s->p);
+    free(s);
+}
+
+/* ---- Renewals ----------------------------------------------------------- */
+
+/* A keepalive is asked for first, then a read. */
+static bool answer_renewal(player *p, uint32_t stream)
+{
+    hf__buf out = {.data = NULL};
+
+    if (p->seen % 2 == 1) {
+        atomic_store(&renewal.asked, hfd_now());
+        test_sleep_ms(30); /* an answer that takes its time */
+        add_header_of(&out, HEARD, renewal.keepalive_term);
+        pb_int(&out, 2, renewal.lease);
+        pb_int(&out, 3, renewal.ttl);
+    } else {
+        add_header_of(&out, HEARD, renewal.read_term);
+    }
+    say_headers(p, stream, "200", "application/grpc");
+    say_message(p, stream, &out);
+    say_trailers(p, stream, "0", NULL);
+    hf__buf_done(&out);
+    return true;
+}
+
+static void note_done(hf_op *op)
+{
+    op->core = op;
+}
+
+static hf_op renew(scene *s)
+{
+    hf_op op = {.kind = HF_OP_RENEW,
+                .sid = sid,
+                .deadline = hfd_now() + HF_MS(PATIENCE_MS),
+                .driven = true,
+                .done = note_done};
+
+    etcd_renew(&s->store, &op);
+    grpc_drive(s->store.channel, &etcd_own_of(&op)->call);
+    EXPECT(op.core == &op);
+    return op;
+}
+
+/* One that was replaced and has not noticed answers keepalives; the read by a
+ * majority that follows shows that there is another (servers before 3.4.31). */
+static void renewal_of_one_leader(void)
+{
+    scene *s = scene_open(answer_renewal, NULL);
+    hf_op op;
+
+    renewal.lease = etcd_lease_of(&sid);
+    renewal.ttl = TTL;
+    renewal.keepalive_term = renewal.read_term = 4;
+    op = renew(s);
+    EXPECT_EQ(op.outcome, HF_APPLIED);
+    EXPECT_EQ(op.error.code, 0);
+    EXPECT_EQ(op.remaining, HF_MS(TTL * 1000));
+    EXPECT(op.sent > 0 && op.sent <= atomic_load(&renewal.asked));
+    renewal.read_term = 5;
+    op = renew(s);
+    EXPECT_EQ(op.outcome, HF_UNKNOWN);
+    EXPECT_EQ(op.error.code, HF_EUNAVAIL);
+    renewal.keepalive_term = 6;
+    op = renew(s);
+    EXPECT_EQ(op.outcome, HF_UNKNOWN);
+    scene_close(s);
+}
+
+/* No seconds left: that is how the end of a lease is said. */
+static void renewal_of_what_is_over(void)
+{
+    scene *s = scene_open(answer_renewal, NULL);
+    hf_op op;
+
+    renewal.lease = etcd_lease_of(&sid) + 1;
+    renewal.ttl = TTL;
+    renewal.keepalive_term = renewal.read_term = 4;
+    op = renew(s); /* somebody else's: this is no answer */
+    EXPECT_EQ(op.outcome, HF_UNKNOWN);
+    scene_close(s);
+    s = scene_open(answer_renewal, NULL);
+    renewal.lease--;
+    renewal.ttl = 0;
+    op = renew(s);
+    EXPECT_EQ(op.outcome, HF_APPLIED);
+    EXPECT_EQ(op.error.code, HF_EEXPIRED);
+    scene_close(s);
+}
+
+/* ---- Watches ------------------------------------------------------------ */
+
+static struct {
+    atomic_int asked;         /* watches */
+    _Atomic int64_t start[8]; /* from where each was; 0: from now on */
+    atomic_int connection;    /* of the last one */
+    atomic_int fd;            /* ... whose socket */
+    _Atomic uint32_t stream;  /* ... and stream on it */
+    _Atomic int64_t id;       /* ... and number */
+} watch;
+
+static int64_t number_in(const char *bytes, size_t len, unsigned number)
+{
+    pb_reader reader = pb_read(bytes, len);
+    pb_field field;
+    int64_t ret = 0;
+
+    while (pb_next(&reader, &field)) {
+        if (field.number == number)
+            ret = (int64_t)field.value;
+    }
+    return ret;
+}
+
+static bool on_watch(player *p, uint32_t stream, const unsigned char *bytes,
+                     size_t len)
+{
+    pb_reader reader;
+    pb_field field;
+    hf__buf out = {.data = NULL};
+    int n = atomic_load(&watch.asked);
+
+    EXPECT(len > PREFIX && n < 8);
+    reader = pb_read(bytes + PREFIX, len - PREFIX);
+    EXPECT(pb_next(&reader, &field));
+    if (field.number != 1)
+        return true; /* one is cancelled */
+    watch.start[n] = number_in(field.bytes, field.len, 3);
+    watch.id = number_in(field.bytes, field.len, 7);
+    if (watch.connection != atomic_load(&p->connections))
+        say_headers(p, stream, "200", "application/grpc");
+    watch.connection = atomic_load(&p->connections);
+    watch.stream = stream;
+    watch.fd = p->fd;
+    add_header_of(&out, HEARD, 4);
+    pb_int(&out, 2, watch.id);
+    pb_int(&out, 3, 1);
+    say_message(p, stream, &out);
+    hf__buf_done(&out);
+    atomic_fetch_add(&watch.asked, 1);
+    return true;
+}
+
+static bool answer_nothing(player *p, uint32_t stream)
+{
+    (void)p;
+    FAIL_TEST("nothing is asked for on stream %u", stream);
+}
+
+static void say_deletion(const char *key, int64_t revision)
+{
+    player last = {.fd = watch.fd};
+    hf__buf out = {.data = NULL};
+    size_t event, kv;
+
+    add_header_of(&out, revision, 4);
+    pb_int(&out, 2, watch.id);
+    event = pb_begin(&out, 11);
+    pb_int(&out, 1, 1);
+    kv = pb_begin(&out, 2);
+    pb_bytes(&out, 1, key, strlen(key));
+    pb_int(&out, 3, revision);
+    pb_end(&out, kv);
+    pb_end(&out, event);
+    say_message(&last, watch.stream, &out);
+    hf__buf_done(&out);
+}
+
+static void say_compacted(int64_t revision)
+{
+    player last = {.fd = watch.fd};
+    hf__buf out = {.data = NULL};
+
+    add_header_of(&out, revision, 4);
+    pb_int(&out, 2, watch.id);
+    pb_int(&out, 4, 1);
+    pb_int(&out, 5, revision);
+    say_message(&last, watch.stream, &out);
+    hf__buf_done(&out);
+}
+
+/* It waits for k/7b, as it was seen at that revision. */
+static void wait_in_queue(scene *s, hf_place *place, int64_t seen)
+{
+    etcd_ahead ahead = {.hash = etcd_hash((etcd_text){"7b", 2})};
+
+    *place = (hf_place){.rid = rid,
+                        .key = "k",
+                        .key_len = 1,
+                        .mode = HF_EXCLUSIVE,
+                        .num = HEARD - 1,
+                        .own = {0, HF_PLACE_PUSH | ETCD_PLACE_PLAIN}};
+    etcd_watch_add(s->store.watcher, place, etcd_lease_of(&sid), &ahead, seen);
+}
+
+/* Exactly those deletions that concern it are told, and after a break the
+ * watch goes on behind the last one that was heard. */
+static void watch_goes_on(void)
+{
+    scene *s = scene_open(answer_nothing, on_watch);
+    hf_place place;
+    char mine[40];
+
+    wait_in_queue(s, &place, HEARD);
+    AWAIT(atomic_load(&watch.asked) == 1);
+    EXPECT_EQ(watch.start[0], 0);
+    say_deletion("k/7b/7c", HEARD + 1); /* of a lock named k/7b */
+    say_deletion("k/8", HEARD + 2);     /* of somebody else */
+    say_deletion("k/7b", HEARD);        /* it knew that */
+    say_deletion("k/7b", HEARD + 3);
+    AWAIT(atomic_load(&s->changed) == 1);
+    wait_in_queue(s, &place, HEARD + 3);
+    shutdown(watch.fd, SHUT_RDWR);
+    AWAIT(atomic_load(&watch.asked) == 2);
+    EXPECT_EQ(watch.start[1], HEARD + 4);
+    EXPECT_EQ(atomic_load(&s->changed), 1);
+    say_deletion("k/7b", HEARD + 4); /* while nobody listened */
+    AWAIT(atomic_load(&s->changed) == 2);
+    /* Somebody takes its own key away. */
+    wait_in_queue(s, &place, HEARD + 4);
+    snprintf(mine, sizeof mine, "k/%llx",
+             (unsigned long long)etcd_lease_of(&sid));
+    say_deletion(mine, HEARD + 5);
+    AWAIT(atomic_load(&s->changed) == 3);
+    etcd_watch_drop(s->store.watcher, &place);
+    scene_close(s);
+}
+
+/* By the clock alone nothing is asked, as long as the watch stands, told
+ * nothing, and the member is known to be one of a majority. */
+static void watch_vouches(void)
+{
+    scene *s = scene_open(answer_nothing, on_watch);
+    etcd_watcher *w = s->store.watcher;
+    hf_place place;
+
+    atomic_store(&s->store.heard, hfd_now());
+    wait_in_queue(s, &place, HEARD);
+    AWAIT(etcd_watch_vouches(w, &place));
+    atomic_store(&s->store.heard, hfd_now() - HF_MS(60000));
+    EXPECT(!etcd_watch_vouches(w, &place));
+    atomic_store(&s->store.heard, hfd_now());
+    EXPECT(etcd_watch_vouches(w, &place));
+    say_deletion("k/7b", HEARD + 1);
+    AWAIT(atomic_load(&s->changed) == 1);
+    EXPECT(!etcd_watch_vouches(w, &place));
+    wait_in_queue(s, &place, HEARD + 1);
+    EXPECT(etcd_watch_vouches(w, &place));
+    etcd_watch_drop(w, &place);
+    EXPECT(!etcd_watch_vouches(w, &place));
+    scene_close(s);
+}
+
+/* What it would have heard is gone: it looks, and the next begins anew. */
+static void watch_was_compacted(void)
+{
+    scene *s = scene_open(answer_nothing, on_watch);
+    hf_place place;
+
+    wait_in_queue(s, &place, HEARD);
+    AWAIT(atomic_load(&watch.asked) == 1);
+    say_deletion("k/8", HEARD + 2);
+    say_compacted(HEARD + 9);
+    AWAIT(atomic_load(&s->changed) == 1);
+    wait_in_queue(s, &place, HEARD + 9);
+    AWAIT(atomic_load(&watch.asked) == 2);
+    EXPECT_EQ(watch.start[1], 0);
+    etcd_watch_drop(s->store.watcher, &place);
+    scene_close(s);
+}
+
+/* Answered before the watch stood: what went between the two is nobody's
+ * event, so it looks. */
+static void watch_came_late(void)
+{
+    scene *s = scene_open(answer_nothing, on_watch);
+    hf_place place;
+
+    wait_in_queue(s, &place, HEARD - 1);
+    AWAIT(atomic_load(&s->changed) == 1);
+    etcd_watch_drop(s->store.watcher, &place);
+    scene_close(s);
+}
+
+static const test_case cases[] = {
+    TEST_LIMIT(renewal_of_one_leader, 120),
+    TEST_LIMIT(renewal_of_what_is_over, 120),
+    TEST_LIMIT(watch_goes_on, 120),
+    TEST_LIMIT(watch_vouches, 120),
+    TEST_LIMIT(watch_was_compacted, 120),
+    TEST_LIMIT(watch_came_late, 120),
+};
+
+int main(int argc, char **argv)
+{
+    return run_tests(argc, argv, "etcd_told", cases,
+                     sizeof cases / sizeof *cases);
+}

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Torture every store and prove from what the clients wrote down that no
+promise was broken.
+
+For each store: servers of its own, clients in several processes that take
+locks in every way, faults by seed, then a checker that reads all diaries
+(tests/campaign).  A violation is drawn as a timeline, and its diaries are kept
+in build/campaign.  The same seed draws the same faults in the same order; what
+the clients make of them is up to the machine.
+
+Status: 0 nothing is broken, 1 something is, 2 something could not be run.
+"""
+
+import argparse
+import os
+import resource
+import signal
+import sys
+import time
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, HERE)
+sys.dont_write_bytecode = True
+import faults  # noqa: E402
+import report  # noqa: E402
+import sitting  # noqa: E402
+import stores  # noqa: E402
+from servers import NoServer  # noqa: E402
+
+
+def read_options():
+    parser = argparse.ArgumentParser(
+        prog="campaign", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stores", metavar="NAME,...", default="all",
+                        help="of " + ", ".join(stores.STORES))
+    parser.add_argument("--faults", metavar="N,...", default="all",
+                        help="of " + ", ".join("%d (%s)" % (n, row[0])
+                                               for n, row in
+                                               sorted(faults.TABLE.items()))
+                        + "; none: no fault at all")
+    parser.add_argument("--minutes", type=float, default=1,
+                        help="of faults for each store (default 1)")
+    parser.add_argument("--seed", type=int, default=None,
+                        help="default: the time")
+    parser.add_argument("--report", metavar="FILE",
+                        help="write the table there, as Markdown, with the "
+                        "last result of each store that has one")
+    parser.add_argument("--test", action="store_true",
+                        help="as a job of ./check: one line per store, and the "
+                        "sum of passed and failed ones last")
+    parser.add_argument("--planted", action="store_true",
+                        help="each client has keys of its own and believes "
+                        "that they are everybody's: must be convicted")
+    parser.add_argument("--build", default=os.environ.get("HF_BUILD_DIR"),
+                        help=argparse.SUPPRESS)
+    parser.add_argument("--no-clock", action="store_true",
+                        help=argparse.SUPPRESS)  # sanitizers want no preload
+    options = parser.parse_args()
+    options.seconds = options.minutes * 60
+    options.stores = (list(stores.STORES) if options.stores == "all"
+                      else options.stores.split(","))
+    for name in options.stores:
+        if name not in stores.STORES:
+            parser.error("no store '%s'" % name)
+    if options.faults == "all":
+        options.faults = None
+    elif options.faults == "none":
+        options.faults = [0]
+    else:
+        options.faults = [int(n) for n in options.faults.split(",")]
+        for n in options.faults:
+            if n not in faults.TABLE:
+                parser.error("no fault %d" % n)
+    if options.seed is None:
+        options.seed = int(time.time())
+    if not options.build:
+        parser.error("say --build FOLDER")
+    options.keep = os.path.join(options.build, "campaign")
+    return options
+
+
+def processor_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run_one(options, name):
+    """The sitting, or None: it could not be run."""
+    one = sitting.Sitting(options, name, options.seed)
+    begin, busy = time.monotonic(), processor_seconds()
+    try:
+        one.run()
+    except NoServer as problem:
+        print("FAIL %s: %s" % (name, problem))
+        return None
+    counts = one.counts
+    if options.planted:
+        return run_planted(one)
+    print("%s %s: %d acquisitions, %d faults, %d lost, %d stale writes "
+          "refused, %d places compared, %d broken, %d s, %.1f s of the "
+          "processors" % (
+              "FAIL" if one.problems else "ok", name, counts["granted"],
+              sum(one.injected.values()), counts["lost"], counts["fenced"],
+              counts["order_pairs"], len(one.problems),
+              time.monotonic() - begin, processor_seconds() - busy))
+    if one.problems:
+        print("  violated (the same seed draws the same faults):")
+        for problem in one.problems[:20]:
+            print("  " + problem)
+        print(one.output)
+        print("  diaries in %s; again: ./campaign --stores %s --seed %d "
+              "--minutes %g" % (getattr(one, "kept", "?"), name, options.seed,
+                                options.minutes))
+    sys.stdout.flush()
+    return one
+
+
+def run_planted(one):
+    """Convicted is good."""
+    two = [p for p in one.problems if p.startswith("I1 ")]
+    print("%s %s: %d acquisitions without a lock, %d violations" % (
+        "ok" if two else "FAIL", one.name, one.counts["granted"],
+        len(one.problems)))
+    one.problems = [] if two else ["the checker saw nothing"]
+    return one
+
+
+def main():
+    options = read_options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    done, broken, missing = [], 0, 0
+    print("seed %d" % options.seed)
+    sys.stdout.flush()
+    for name in options.stores:
+        one = run_one(options, name)
+        if one is None:
+            missing += 1
+        else:
+            done.append(one)
+            broken += bool(one.problems)
+    if options.test:
+        print("%d passed, %d failed, 0 skipped"
+              % (len(done) - broken, broken + missing))
+    else:
+        rows = [report.result(one, options) for one in done]
+        for row in rows:
+            report.save(options.keep, row)
+        print(report.table(rows))
+    if options.report:
+        report.write(options.report,
+                     report.load(options.keep, stores.STORES))
+    return 1 if broken else 2 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

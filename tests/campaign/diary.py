@@ -1,0 +1,55 @@
+"""The conductor's own diary, in the format of record.h.
+
+Instants are CLOCK_BOOTTIME, which the clients use, too.
+"""
+
+import struct
+import time
+
+# In the order of CAMP_MAP.
+KINDS = ["NOTHING", "CONFIG", "BEGIN", "OPENED", "ASK", "GRANT", "REFUSED",
+         "CHECK", "CHANGE", "ACT", "RENEW", "RELEASE", "RELEASED", "SEEN",
+         "FORKED", "STALL", "END", "KILL", "STOP", "CONTINUE", "FAULT",
+         "HEALED", "CALM", "FINISH"]
+FIFO, FIFO_CALM, TOKENS = 1, 2, 4
+LIVES = 4096
+KEYS = 16
+ARENA_SIZE = KEYS * 8 + LIVES * 4 * 2
+
+
+def now_ns():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def fnv(data):
+    total = 2166136261
+    for byte in data:
+        total = ((total ^ byte) * 16777619) & 0xffffffff
+    return total
+
+
+class Diary:
+    def __init__(self, path):
+        self.file = open(path, "ab", buffering=0)
+
+    def write(self, kind, task=0, code=0, until=0, number=0):
+        at = now_ns()
+        body = struct.pack("<qqqQQIIiBBBBI", at, at, until, 0, number, 0, task,
+                           code, KINDS.index(kind), 0, 0, 0, 0)
+        self.file.write(body + struct.pack("<I", fnv(body)))
+        return at
+
+
+class Arena:
+    """What the clients show of themselves: who is inside, who waits."""
+
+    def __init__(self, path):
+        with open(path, "wb") as f:
+            f.truncate(ARENA_SIZE)
+        self.path = path
+
+    def read(self):
+        with open(self.path, "rb") as f:
+            f.seek(KEYS * 8)
+            words = struct.unpack("<%dI" % (2 * LIVES), f.read())
+        return words[:LIVES], words[LIVES:]

@@ -1,0 +1,216 @@
+/* rules_answers.c - is every answer true, told in time, and told at all: I4,
+ * I5, I8, I9.
+ *
+ * What cannot be known from the callers' side is not convicted: a busy try is
+ * a lie only if nobody can have been in the store then, not even the ghost of
+ * one that was killed, whose lease had not ended.  A bound of time has slack
+ * for a machine that is busy, and does not count what a process stood still. */
+#include "case.h"
+
+#include <stdlib.h>
+
+#include <holdfast/holdfast.h>
+
+#define MS INT64_C(1000000)
+
+/* ---- I4 ----------------------------------------------------------------- */
+
+static bool is_allowed(int code)
+{
+    hf_class class = hf_error_class(code);
+
+    return code != HF_EFORCED && code != HF_EDEADLK &&
+           (class < HF_CLASS_CALLER || code == HF_ECLOSED);
+}
+
+static void judge_request(camp_case *c, const camp_task *t)
+{
+    if (!t->answered || t->granted)
+        return;
+    if (!is_allowed(t->code))
+        camp_convict(c, 4, t->answered, t, NULL, "a request was answered %s",
+                     hf_error_name(t->code));
+    if (t->code == HF_EBUSY && !(t->flags & CAMP_TRY))
+        camp_convict(c, 4, t->answered, t, NULL, "one who waits was told %s",
+                     hf_error_name(t->code));
+    if (t->code == HF_ECANCELED && !(t->flags & CAMP_CANCELS))
+        camp_convict(c, 4, t->answered, t, NULL, "nobody cancelled it");
+    if (t->code == HF_ETIMEDOUT && t->answered + 2 * MS < t->wait_until)
+        camp_convict(c, 4, t->answered, t, NULL,
+                     "told %.1f ms before its time that it was not granted in "
+                     "time",
+                     (double)(t->wait_until - t->answered) / 1e6);
+}
+
+static void judge_release(camp_case *c, const camp_task *t)
+{
+    if (!t->released)
+        return;
+    if (!is_allowed(t->release_code))
+        camp_convict(c, 4, t->release_answered, t, NULL,
+                     "a release was answered %s",
+                     hf_error_name(t->release_code));
+    if (t->release_code == 0 && t->lost && t->lost < t->release_called)
+        camp_convict(c, 4, t->release_answered, t, NULL,
+                     "told LOST, and then that it was held all the time");
+}
+
+/* Until when something of this request may have been in the store. */
+static int64_t last_trace(const camp_case *c, const camp_task *t)
+{
+    int64_t end = t->answered;
+
+    if (t->answered && t->granted && t->released && t->release_code == 0)
+        return t->release_answered;
+    /* A try takes no place; only a cut may leave something of it behind. */
+    if (t->answered && t->code == HF_EBUSY &&
+        !camp_faulty(c, t->asked - c->lease, t->answered))
+        return t->answered;
+    if (t->granted)
+        end = t->release_answered;
+    if (end == 0 || c->lives[t->life].killed < INT64_MAX)
+        end = c->lives[t->life].killed;
+    return end == INT64_MAX ? end : end + 2 * c->lease + 1000 * MS;
+}
+
+typedef struct trace {
+    int64_t from, to;
+    const camp_task *t;
+} trace;
+
+/* By the instants at which they asked; `far` is the latest end of all before,
+ * and of all but the one that reaches it. */
+static void judge_busy(camp_case *c)
+{
+    trace far[CAMP_KEYS][2] = {{{0}}};
+    size_t ahead = 0;
+
+    for (size_t i = 0; i < c->task_count; i++) {
+        const camp_task *t = c->tasks[i];
+        bool company = false;
+
+        for (; ahead < c->task_count && (c->tasks[ahead]->asked <= t->answered);
+             ahead++) {
+            trace one = {c->tasks[ahead]->asked, last_trace(c, c->tasks[ahead]),
+                         c->tasks[ahead]};
+            trace *two = far[one.t->key];
+
+            if (!two[0].t || one.to > two[0].to) {
+                two[1] = two[0];
+                two[0] = one;
+            } else if (!two[1].t || one.to > two[1].to) {
+                two[1] = one;
+            }
+        }
+        for (int k = 0; k < 2; k++)
+            company = company || (far[t->key][k].t && far[t->key][k].t != t &&
+                                  far[t->key][k].to >= t->asked);
+        if (t->answered && t->code == HF_EBUSY && !company)
+            camp_convict(c, 4, t->answered, t, NULL,
+                         "told busy, and nobody was there");
+    }
+}
+
+static void judge_children(camp_case *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        const camp_record *r = &c->records[i];
+        camp_task who = {.life = r->life};
+
+        if (r->kind == CAMP_FORKED && r->code != HF_EFORKED)
+            camp_convict(c, 4, r->at, &who, NULL,
+                         "a forked child was answered %s",
+                         r->code ? hf_error_name(r->code) : "0");
+    }
+}
+
+/* ---- I5 ----------------------------------------------------------------- */
+
+/* A check that says LOST is known to the library at that instant: the notice
+ * follows at once, and no later check says anything else. */
+static void judge_notice(camp_case *c, const camp_task *t)
+{
+    int64_t late = 2000 * MS;
+
+    if (t->lost_check && t->lost_notice > t->lost_check + late &&
+        t->lost_notice - t->lost_check >
+            late + camp_stalled(c, t->life, t->lost_check, t->lost_notice))
+        camp_convict(c, 5, t->lost_notice, t, NULL,
+                     "told LOST %.0f ms after a check had said it",
+                     (double)(t->lost_notice - t->lost_check) / 1e6);
+}
+
+static void judge_checks(camp_case *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        const camp_record *r = &c->records[i];
+        const camp_life *l = &c->lives[r->life];
+        const camp_task *t;
+
+        if (r->kind != CAMP_CHECK || r->task == 0 || r->task > l->most)
+            continue;
+        t = &l->tasks[r->task];
+        if (r->code == 0 && t->lost && r->called > t->lost)
+            camp_convict(c, 5, r->at, t, NULL,
+                         "a check says held %.1f ms after LOST",
+                         (double)(r->called - t->lost) / 1e6);
+        if (r->code != 0 && !is_allowed(r->code))
+            camp_convict(c, 4, r->at, t, NULL, "a check was answered %s",
+                         hf_error_name(r->code));
+    }
+}
+
+/* ---- I8, I9 ------------------------------------------------------------- */
+
+static void judge_residue(camp_case *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        const camp_record *r = &c->records[i];
+        camp_task who = {.life = r->life};
+
+        if (r->kind == CAMP_END && (r->number > r->token || r->code > 0))
+            camp_convict(c, 8, r->at, &who, NULL,
+                         "%lld descriptors and %d threads are left",
+                         (long long)(r->number - r->token), r->code);
+    }
+}
+
+static void judge_liveness(camp_case *c, const camp_task *t)
+{
+    bool killed = c->lives[t->life].killed < INT64_MAX;
+    int64_t bound = 2 * c->lease + 10000 * MS, from = t->wait_until;
+
+    if (!t->answered) {
+        if (!killed)
+            camp_convict(c, 9, t->asked, t, NULL, "was never answered");
+        return;
+    }
+    if (t->granted && t->release_called && !t->released && !killed)
+        camp_convict(c, 9, t->release_called, t, NULL,
+                     "its release was never answered");
+    /* One who waits for ever: counted from when everybody was to end. */
+    if (t->wait_until == INT64_MAX)
+        from = c->finish > c->calm ? c->finish : c->calm;
+    if (from < t->asked)
+        from = t->asked;
+    if (from && t->answered > from + bound &&
+        t->answered - from >
+            bound + camp_stalled(c, t->life, t->asked, t->answered))
+        camp_convict(c, 9, t->answered, t, NULL,
+                     "was answered %.1f s after it should have been",
+                     (double)(t->answered - from) / 1e9);
+}
+
+void camp_judge_answers(camp_case *c)
+{
+    for (size_t i = 0; i < c->task_count; i++) {
+        judge_request(c, c->tasks[i]);
+        judge_release(c, c->tasks[i]);
+        judge_notice(c, c->tasks[i]);
+        judge_liveness(c, c->tasks[i]);
+    }
+    judge_busy(c);
+    judge_checks(c);
+    judge_children(c);
+    judge_residue(c);
+}

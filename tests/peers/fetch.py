@@ -1,0 +1,259 @@
+"""Brings the other libraries into build/peers, pinned, once.
+
+Nothing of this is part of the core build.  Each tool asks the registry that it
+is set up for; what it fetches and what is compiled with it stays in the build
+folder, so that a second run needs no network.  A machine without the tool, or
+without a way to the registry, makes the tests skip: `needs ...`.  A registry
+that answers and does not know what is pinned is a failure.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+FOLDER = os.environ.get("HF_PEERS_DIR") or os.path.join(ROOT, "build", "peers")
+PATIENCE = 300  # seconds for all that one tool fetches
+FORGET = 900  # seconds for which a registry that was silent is not asked again
+
+SQL = ["com.zaxxer:HikariCP:4.0.3", "org.postgresql:postgresql:42.7.4",
+       "org.mariadb.jdbc:mariadb-java-client:3.4.1"]
+SPRING = "org.springframework.integration:spring-integration-"
+SHEDLOCK = "net.javacrumbs.shedlock:shedlock-provider-"
+# Libraries that one JVM has on its class path, and the peers made of them.
+JAVA = {
+    "spring5": (
+        [SPRING + "redis:5.5.20", SPRING + "jdbc:5.5.20",
+         "io.lettuce:lettuce-core:6.1.10.RELEASE",
+         "org.slf4j:slf4j-nop:1.7.36"] + SQL,
+        ["SpringRedis", "SpringJdbc"]),
+    "spring6": (
+        [SPRING + "redis:6.5.5", SPRING + "jdbc:6.5.5",
+         SPRING + "zookeeper:6.5.5", "io.lettuce:lettuce-core:6.6.0.RELEASE",
+         SHEDLOCK + "jdbc-template:6.10.0", SHEDLOCK + "redis-spring:6.10.0",
+         "org.apache.curator:curator-recipes:5.9.0",
+         "org.slf4j:slf4j-nop:2.0.16"] + SQL,
+        ["SpringRedis", "SpringJdbc", "CuratorPeer", "ShedLockPeer"]),
+    "spring7": (
+        [SPRING + "redis:7.0.5", SPRING + "jdbc:7.0.5",
+         "io.lettuce:lettuce-core:6.8.1.RELEASE",
+         SHEDLOCK + "jdbc-template:7.10.1", SHEDLOCK + "redis-spring:7.10.1",
+         "org.slf4j:slf4j-nop:2.0.16"] + SQL,
+        ["SpringRedis", "SpringJdbc", "ShedLockPeer"]),
+    "redisson3": (["org.redisson:redisson:3.52.0",
+                   "org.slf4j:slf4j-nop:2.0.16"], ["RedissonPeer"]),
+    "redisson4": (["org.redisson:redisson:4.7.0",
+                   "org.slf4j:slf4j-nop:2.0.16"], ["RedissonPeer"]),
+}
+# Spring before 6.0 writes the JVM's local time: one that nobody has by chance.
+ZONES = {"spring5": "GMT+05:30"}
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:"\
+    "copy-dependencies"
+GO = {"github.com/bsm/redislock": "v0.9.4",
+      "github.com/go-redsync/redsync/v4": "v4.13.0",
+      "github.com/redis/go-redis/v9": "v9.7.0",
+      "go.etcd.io/etcd/client/v3": "v3.5.17"}
+PYTHON = {"redis": "5.2.1", "kazoo": "2.10.0"}
+NODE = {"redlock": "5.0.0-beta.2", "@sesamecare-oss/redlock": "1.4.0",
+        "ioredis": "5.11.1"}
+
+
+class Skip(Exception):
+    pass
+
+
+class Failed(Exception):
+    pass
+
+
+def digest(words):
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def claim(name, words):
+    """One process at a time makes build/peers/NAME; yields its folder and
+    whether there is anything left to do."""
+    folder = os.path.join(FOLDER, name)
+    os.makedirs(folder, exist_ok=True)
+    mark, wanted = os.path.join(folder, "made"), digest(words)
+    with open(folder + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            with open(mark) as f:
+                made = f.read() == wanted
+        except FileNotFoundError:
+            made = False
+        yield folder, not made  # what is raised there leaves no mark
+        if not made:
+            with open(mark, "w") as f:
+                f.write(wanted)
+
+
+def fetch(tool, argv, registry, unknown, cwd, env=None):
+    """Run what may go to a registry; `unknown` are its words for an answer
+    that says no."""
+    silent = os.path.join(FOLDER, tool + ".silent")
+    if not shutil.which(argv[0]):
+        raise Skip("needs " + argv[0])
+    if (os.path.exists(silent)
+            and time.time() - os.path.getmtime(silent) < FORGET):
+        raise Skip("needs " + registry)
+    try:
+        done = subprocess.run(argv, cwd=cwd, env=dict(os.environ, **(env or {})),
+                              capture_output=True, text=True, timeout=PATIENCE,
+                              stdin=subprocess.DEVNULL)
+        said = done.stdout + done.stderr
+        if done.returncode == 0:
+            return
+    except subprocess.TimeoutExpired:
+        said = ""
+    if any(word in said for word in unknown):
+        raise Failed("%s: %s" % (tool, said.strip()[-2000:]))
+    with open(silent, "w") as f:
+        f.write(said)
+    raise Skip("needs " + registry)
+
+
+def tell(text):
+    print("  " + text, file=sys.stderr, flush=True)
+
+
+# ---- Java -------------------------------------------------------------------
+
+def pom(name, body):
+    return ("<project><modelVersion>4.0.0</modelVersion><groupId>peers"
+            "</groupId><artifactId>%s</artifactId><version>1</version>"
+            "<packaging>pom</packaging>%s</project>\n" % (name, body))
+
+
+def write_poms(folder):
+    with open(os.path.join(folder, "pom.xml"), "w") as f:
+        f.write(pom("all", "<modules>%s</modules>" % "".join(
+            "<module>%s</module>" % name for name in JAVA)))
+    for name, (wanted, _) in JAVA.items():
+        there = os.path.join(folder, name)
+        shutil.rmtree(there, ignore_errors=True)
+        os.makedirs(there)
+        with open(os.path.join(there, "pom.xml"), "w") as f:
+            f.write(pom(name, "<dependencies>%s</dependencies>" % "".join(
+                "<dependency><groupId>%s</groupId><artifactId>%s</artifactId>"
+                "<version>%s</version></dependency>" % tuple(one.split(":"))
+                for one in wanted)))
+
+
+def jars(name):
+    words = [COPY] + [one for there in JAVA.values() for one in there[0]]
+    with claim("java", words) as (folder, needed):
+        if needed:
+            tell("fetching Java libraries")
+            write_poms(folder)
+            fetch("mvn", ["mvn", "-B", "-q", "-T", "4",
+                          "-Dmaven.repo.local=" + os.path.join(FOLDER, "m2"),
+                          "-Dmaven.wagon.http.retryHandler.count=1", COPY],
+                  "a Maven registry", ["Could not find artifact"], folder)
+    return os.path.join(folder, name, "target", "dependency", "*")
+
+
+def java(name):
+    """The command of a JVM with these libraries."""
+    path = jars(name)
+    files = [os.path.join(HERE, "java", one + ".java")
+             for one in ["Peer", "Reflect"] + JAVA[name][1]]
+    words = [path]
+    for one in files:
+        with open(one) as f:
+            words.append(f.read())
+    with claim("classes-" + name, words) as (folder, needed):
+        if needed:
+            tell("compiling the peers of %s" % name)
+            if not shutil.which("javac"):
+                raise Skip("needs javac")
+            made = subprocess.run(
+                ["javac", "-nowarn", "-J-XX:TieredStopAtLevel=1", "-proc:none",
+                 "-cp", path, "-d", folder] + files,
+                capture_output=True, text=True)
+            if made.returncode != 0:
+                raise Failed("javac: " + made.stderr)
+    return ["java", "-Xmx160m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+            "-XX:-UsePerfData", "-Xshare:auto",
+            "-Duser.timezone=" + ZONES.get(name, "UTC"), "-cp",
+            folder + ":" + path, "Peer"]
+
+
+# ---- Go, Python, Node -------------------------------------------------------
+
+def go():
+    said = shutil.which("go") and subprocess.run(
+        ["go", "env", "GOVERSION"], capture_output=True, text=True).stdout
+    version = re.match(r"go1\.(\d+)", said or "")
+    if not version or int(version.group(1)) < 22:
+        raise Skip("needs Go 1.22 or newer")
+    with open(os.path.join(HERE, "go", "peer.go")) as f:
+        source = f.read()
+    pins = ["%s %s" % item for item in sorted(GO.items())]
+    with claim("go", pins + [source]) as (folder, needed):
+        if needed:
+            tell("fetching and compiling Go libraries")
+            with open(os.path.join(folder, "go.mod"), "w") as f:
+                f.write("module peer\n\ngo 1.22\n\nrequire (\n\t%s\n)\n"
+                        % "\n\t".join(pins))
+            with open(os.path.join(folder, "peer.go"), "w") as f:
+                f.write(source)
+            fetch("go", ["go", "build", "-p", "2", "-o", "peer", "."],
+                  "a Go module proxy",
+                  ["peer.go:", "unknown revision", "invalid version"], folder,
+                  {"GOFLAGS": "-mod=mod -modcacherw -buildvcs=false",
+                   "GOTOOLCHAIN": "local",
+                   "GOMODCACHE": os.path.join(FOLDER, "go-modules"),
+                   "GOCACHE": os.path.join(FOLDER, "go-cache")})
+    return [os.path.join(folder, "peer")]
+
+
+def python():
+    pins = ["%s==%s" % item for item in sorted(PYTHON.items())]
+    with claim("python", pins) as (folder, needed):
+        if needed:
+            tell("fetching Python libraries")
+            if subprocess.run([sys.executable, "-m", "pip", "--version"],
+                              capture_output=True).returncode != 0:
+                raise Skip("needs pip")
+            fetch("pip", [sys.executable, "-m", "pip", "install", "-q",
+                          "--no-compile", "--upgrade", "--target", folder,
+                          "--retries", "1", "--timeout", "20"] + pins,
+                  "a Python package index",
+                  # Of an index that is silent it knows no version at all.
+                  ["(from versions: %d" % digit for digit in range(10)],
+                  folder)
+    return ["env", "PYTHONPATH=" + folder, sys.executable,
+            os.path.join(HERE, "peer.py")]
+
+
+def node():
+    pins = sorted("%s@%s" % item for item in NODE.items())
+    with claim("node", pins) as (folder, needed):
+        if needed:
+            tell("fetching Node libraries")
+            with open(os.path.join(folder, "package.json"), "w") as f:
+                f.write('{"private": true}\n')
+            fetch("npm", ["npm", "install", "--prefix", folder, "--no-audit",
+                          "--no-fund", "--ignore-scripts", "--prefer-offline",
+                          "--fetch-retries=0", "--fetch-timeout=15000",
+                          "--cache", os.path.join(FOLDER, "npm")] + pins,
+                  "an npm registry", ["code E404", "ETARGET"], folder)
+    if not shutil.which("node"):
+        raise Skip("needs node")
+    return ["node", os.path.join(HERE, "peer.mjs"), folder]
+
+
+def command(program):
+    if program in JAVA:
+        return java(program)
+    return {"go": go, "python": python, "node": node}[program]()

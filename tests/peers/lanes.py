@@ -1,0 +1,115 @@
+"""Peers that are told what to do, line by line; peer.c has the lines.
+
+A Program is a process, a Lane one owner in it.  Knows nothing of libraries,
+stores or tests.
+"""
+
+import queue
+import subprocess
+import threading
+
+from fetch import Failed
+
+STARTING = 90  # seconds
+PATIENCE = 60  # seconds for an answer that must come
+
+
+class Answer:
+    def __init__(self, words):
+        self.word = words[0]
+        self.asked, self.done = int(words[1]), int(words[2])
+        self.text = " ".join(words[3:])
+
+    def __str__(self):
+        return "%s (%s)" % (self.word, self.text) if self.text else self.word
+
+
+class Program:
+    def __init__(self, name, argv):
+        self.name = name
+        self.lanes, self.guard = {}, threading.Lock()
+        # Its own errors go to our output, which is shown when a test fails.
+        self.child = subprocess.Popen(argv, stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, text=True)
+        self.ready = threading.Event()
+        self.reader = threading.Thread(target=self.listen, daemon=True)
+        self.reader.start()
+        if not self.ready.wait(STARTING) or self.child.poll() is not None:
+            self.kill()
+            raise Failed("%s did not start" % name)
+
+    def listen(self):
+        for line in self.child.stdout:
+            words = line.split()
+            if words == ["ready"]:
+                self.ready.set()
+            elif words:
+                with self.guard:
+                    lane = self.lanes.get(words[0])
+                if lane:
+                    lane.said.put(Answer(words[1:]))
+        self.ready.set()
+        with self.guard:
+            for lane in self.lanes.values():
+                lane.said.put(None)
+
+    def lane(self, name, kind, at, lease_ms):
+        lane = Lane(self, name)
+        with self.guard:
+            self.lanes[name] = lane
+        lane.expect("open %s %s %d" % (kind, at, lease_ms), "opened")
+        return lane
+
+    def tell(self, line):
+        with self.guard:
+            self.child.stdin.write(line + "\n")
+            self.child.stdin.flush()
+
+    def crash(self):
+        self.tell("- crash")
+        self.child.wait(PATIENCE)
+
+    def kill(self):
+        self.child.kill()
+        self.child.wait()
+        self.child.stdin.close()
+
+
+class Lane:
+    def __init__(self, program, name):
+        self.program, self.name = program, name
+        self.said = queue.Queue()
+
+    def __str__(self):
+        return "%s's %s" % (self.program.name, self.name)
+
+    def ask(self, line):
+        self.line = line
+        self.program.tell("%s %s" % (self.name, line))
+
+    def hear(self, word, seconds=PATIENCE):
+        """The answer to the last line; what it may be is in `word`."""
+        try:
+            said = self.said.get(timeout=seconds)
+        except queue.Empty:
+            raise Failed("%s: no answer to '%s' in %d s"
+                         % (self, self.line, seconds))
+        if said is None:
+            raise Failed("%s ended during '%s'" % (self, self.line))
+        if said.word not in word.split("|"):
+            raise Failed("%s: '%s' was answered by %s, not %s"
+                         % (self, self.line, said, word))
+        return said
+
+    def expect(self, line, word, seconds=PATIENCE):
+        self.ask(line)
+        return self.hear(word, seconds)
+
+    def is_silent(self, seconds):
+        """No answer for so long."""
+        try:
+            said = self.said.get(timeout=seconds)
+        except queue.Empty:
+            return True
+        raise Failed("%s: '%s' was answered too early: %s"
+                     % (self, self.line, said))

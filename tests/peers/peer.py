@@ -1,0 +1,171 @@
+"""The lines that peer.c describes, for libraries in Python.
+
+KIND is `redis-py` (AT HOST:PORT) or `kazoo` (AT HOST:PORT/ROOT; also
+`kazoo-write`).  Each lane is a thread with a client of its own.
+"""
+
+import os
+import queue
+import random
+import signal
+import sys
+import threading
+import time
+
+SAYING = threading.Lock()
+STORM_NS = 150 * 10 ** 9
+
+
+class RedisPy:
+    def __init__(self, at, lease_ms):
+        import redis
+        host, port = at.split(":")
+        self.client = redis.Redis(host, int(port))
+        self.lease, self.held = lease_ms / 1000, {}
+
+    def of(self, key):
+        if key not in self.held:
+            self.held[key] = self.client.lock(key, timeout=self.lease)
+        return self.held[key]
+
+    def lock(self, key, wait):
+        return self.of(key).acquire(blocking=wait)
+
+    def unlock(self, key):
+        self.of(key).release()
+
+    def renew(self, key):
+        return self.of(key).reacquire()
+
+
+class Kazoo:
+    def __init__(self, at, lease_ms, recipe="Lock"):
+        from kazoo.client import KazooClient
+        hosts, _, root = at.partition("/")
+        self.client = KazooClient(hosts, timeout=lease_ms / 1000)
+        self.client.start(timeout=60)
+        self.root, self.held = "/" + root, {}
+        self.recipe = getattr(self.client, recipe)
+
+    def of(self, key):
+        if key not in self.held:
+            self.held[key] = self.recipe(self.root + "/" + key, "kazoo")
+        return self.held[key]
+
+    def lock(self, key, wait):
+        return self.of(key).acquire(blocking=wait)
+
+    def unlock(self, key):
+        if not self.of(key).release():
+            raise RuntimeError("not held here")
+
+    def renew(self, key):
+        return None  # its session does
+
+
+KINDS = {"redis-py": RedisPy, "kazoo": Kazoo,
+         "kazoo-write": lambda at, ms: Kazoo(at, ms, "WriteLock")}
+
+
+class Lane:
+    def __init__(self, name):
+        self.name, self.lines, self.client = name, queue.Queue(), None
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def answer(self, word, asked, text=""):
+        with SAYING:
+            print("%s %s %d %d %s" % (
+                self.name, word, asked, time.monotonic_ns(),
+                str(text).replace("\n", " ")), flush=True)
+
+    def run(self):
+        while True:
+            words = self.lines.get()
+            asked = time.monotonic_ns()
+            try:
+                getattr(self, "do_" + words[1])(asked, *words[2:])
+            except Exception as why:  # whatever it was, the other side is told
+                self.answer("failed", asked, "%s: %s"
+                            % (type(why).__name__, why))
+
+    def do_open(self, asked, kind, at, lease_ms):
+        self.client = KINDS[kind](at, int(lease_ms))
+        self.answer("opened", asked, kind)
+
+    def do_lock(self, asked, key):
+        self.answer("held" if self.client.lock(key, True) else "failed", asked)
+
+    def do_try(self, asked, key):
+        self.answer("held" if self.client.lock(key, False) else "busy", asked)
+
+    def do_unlock(self, asked, key):
+        try:
+            self.client.unlock(key)
+        except Exception as why:
+            self.answer("refused", asked, "%s: %s" % (type(why).__name__, why))
+        else:
+            self.answer("given", asked)
+
+    def do_renew(self, asked, key):
+        try:
+            done = self.client.renew(key)
+        except Exception as why:
+            self.answer("refused", asked, "%s: %s" % (type(why).__name__, why))
+        else:
+            self.answer("none" if done is None else "renewed", asked)
+
+    def do_close(self, asked):
+        self.client = None
+        self.answer("closed", asked)
+
+    def do_storm(self, begun, key, target, least, folder, log):
+        lines = []
+        while ((count(folder) < int(target) or len(lines) < int(least))
+               and time.monotonic_ns() < begun + STORM_NS):
+            asked = time.monotonic_ns()
+            self.client.lock(key, True)
+            lines.append(section(folder, asked))
+            self.client.unlock(key)
+            time.sleep(random.random() * 0.004)
+        with open(log, "w") as f:
+            f.writelines(lines)
+        self.answer("done", begun, len(lines))
+
+
+def count(folder):
+    try:
+        return os.stat(os.path.join(folder, "sections")).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def section(folder, asked):
+    got, alone = time.monotonic_ns(), True
+    try:
+        os.mkdir(os.path.join(folder, "inside"))
+    except FileExistsError:
+        alone = False
+    with open(os.path.join(folder, "sections"), "ab", buffering=0) as f:
+        f.write(b"x")
+    time.sleep(0.0002)
+    if alone:
+        os.rmdir(os.path.join(folder, "inside"))
+    return "%d %d %d %d\n" % (asked, got, time.monotonic_ns(),
+                              1 if alone else 2)
+
+
+def main():
+    lanes = {}
+    print("ready", flush=True)
+    for line in sys.stdin:
+        words = line.split()
+        if words[1] == "crash":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if words[0] not in lanes:
+            lanes[words[0]] = Lane(words[0])
+        lanes[words[0]].lines.put(words)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
