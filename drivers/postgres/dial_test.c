@@ -79,6 +79,18 @@ static void passwords(void)
     sql_server_stop(s);
 }
 
+/* An operator shuts it for a while: later, and not a mistake in the URL. */
+static void shut_database(void)
+{
+    sql_server *s = sql_server_start(ON_POSTGRES, NULL);
+    char url[100];
+
+    sql_server_ask(s, "CREATE DATABASE shut ALLOW_CONNECTIONS false");
+    snprintf(url, sizeof url, "postgres://postgres@127.0.0.1:%d/shut", s->port);
+    expect_refusal(url, HF_EUNAVAIL, "nobody in");
+    sql_server_stop(s);
+}
+
 static const char *with_ca(const char *file)
 {
     static char query[4][300];
@@ -214,9 +226,9 @@ static void by_unix_socket(void)
 }
 
 static const test_case cases[] = {
-    TEST(wrong_urls),   TEST(nobody_there),         TEST(passwords),
-    TEST(certificates), TEST(databases_and_rights), TEST(no_connection_left),
-    TEST(standbys),     TEST(by_unix_socket)};
+    TEST(wrong_urls),         TEST(nobody_there), TEST(passwords),
+    TEST(shut_database),      TEST(certificates), TEST(databases_and_rights),
+    TEST(no_connection_left), TEST(standbys),     TEST(by_unix_socket)};
 
 int main(int argc, char **argv)
 {

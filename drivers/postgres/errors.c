@@ -58,6 +58,8 @@ static const row rows[] = {
      "the server has no connection left (max_connections, or the role's or "
      "the database's limit)"},
     {"53", SQL_REFUSED, HF_EUNAVAIL, true, "the server lacks a resource"},
+    {"55000", SQL_REFUSED, HF_EUNAVAIL, true,
+     "the database lets nobody in for now (ALLOW_CONNECTIONS)"},
     {"57P03", SQL_LOST, HF_EUNAVAIL, true, "the server is not ready: later"},
     {"57P", SQL_LOST, HF_EUNAVAIL, true, "the server ended the connection"},
     {"58", SQL_REFUSED, HF_EUNAVAIL, true,

@@ -46,7 +46,7 @@ static void each_join_again(void)
 
 static void each_renewal_extends(void)
 {
-    party *a = party_open(lease_ms()), *b = party_open(LONG_MS);
+    party *b = party_open(LONG_MS), *a = party_open(lease_ms());
     hf_place kept = make_place("kept", HF_EXCLUSIVE);
     hf_place left = make_place("left", HF_EXCLUSIVE);
     hf_place rival = make_place("kept", HF_EXCLUSIVE);
@@ -73,7 +73,7 @@ static void each_renewal_extends(void)
 
 static void each_renewal_says_what_is_gone(void)
 {
-    party *a = party_open(lease_ms()), *b = party_open(LONG_MS);
+    party *b = party_open(LONG_MS), *a = party_open(lease_ms());
     hf_place one = make_place("k1", HF_EXCLUSIVE);
     hf_place two = make_place("k2", HF_EXCLUSIVE);
     hf_place rival = make_place("k1", HF_EXCLUSIVE);
@@ -147,7 +147,7 @@ static void each_lasts_in_silence(void)
 
 static void each_expires_alone(void)
 {
-    party *a = party_open(lease_ms()), *b = party_open(LONG_MS);
+    party *b = party_open(LONG_MS), *a = party_open(lease_ms());
     hf_place one = make_place("k", HF_EXCLUSIVE);
     hf_place two = make_place("k", HF_EXCLUSIVE);
 

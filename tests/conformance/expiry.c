@@ -17,7 +17,7 @@ static void outlive_lease(void)
 
 static void dead_holder_is_passed_over(void)
 {
-    party *a = party_open(lease_ms()), *b = party_open(LONG_MS);
+    party *b = party_open(LONG_MS), *a = party_open(lease_ms());
     hf_place one = make_place("k", HF_EXCLUSIVE);
     hf_place two = make_place("k", HF_EXCLUSIVE);
 
@@ -61,7 +61,7 @@ static void expired_is_final(void)
 
 static void newcomer_drops_the_dead(void)
 {
-    party *a = party_open(lease_ms()), *b = party_open(LONG_MS);
+    party *b = party_open(LONG_MS), *a = party_open(lease_ms());
     hf_place one = make_place("k", HF_EXCLUSIVE);
     hf_place other = make_place("k2", HF_SHARED);
     hf_place two = make_place("k", HF_EXCLUSIVE);
@@ -84,8 +84,8 @@ static void newcomer_drops_the_dead(void)
 /* A crashed waiter in the middle is passed over when its turn comes. */
 static void dead_waiter_is_passed_over(void)
 {
-    party *a = party_open(LONG_MS), *b = party_open(lease_ms()),
-          *c = party_open(LONG_MS);
+    party *a = party_open(LONG_MS), *c = party_open(LONG_MS),
+          *b = party_open(lease_ms());
     hf_place one = make_place("k", HF_EXCLUSIVE);
     hf_place dead[3];
     hf_place last = make_place("k", HF_EXCLUSIVE);
@@ -109,8 +109,8 @@ static void dead_waiter_is_passed_over(void)
 /* Granted by a leave while alive, but it never heard of it and died. */
 static void dead_grantee_is_passed_over(void)
 {
-    party *a = party_open(LONG_MS), *b = party_open(lease_ms()),
-          *c = party_open(LONG_MS);
+    party *a = party_open(LONG_MS), *c = party_open(LONG_MS),
+          *b = party_open(lease_ms());
     hf_place one = make_place("k", HF_EXCLUSIVE);
     hf_place two = make_place("k", HF_EXCLUSIVE);
     hf_place three = make_place("k", HF_EXCLUSIVE);
@@ -157,7 +157,7 @@ static void dead_reader_among_others(void)
 /* A permit's place is free again when its holder's lease is over. */
 static void dead_permit_frees_its_place(void)
 {
-    party *a = party_open(lease_ms()), *b = party_open(LONG_MS);
+    party *b = party_open(LONG_MS), *a = party_open(lease_ms());
     hf_place one = make_permit("k", 2), two = make_permit("k", 2);
     hf_place three = make_permit("k", 2);
 
