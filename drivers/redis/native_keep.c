@@ -13,8 +13,8 @@
  * is extended only where its end is kept, only while that lies ahead, and
  * nothing else is decided.  News of entries wait for the renewal after the
  * move.  Where replicas have to confirm (native_replicas.c), those of the node
- * that answered do.  Reply lost: as with every renewal.  Paused: the answer is counted from
- * `sent`. */
+ * that answered do.  Reply lost: as with every renewal.  Paused: the answer is
+ * counted from `sent`. */
 #include <stdio.h>
 
 #include "cluster.h"
