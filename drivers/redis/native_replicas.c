@@ -39,9 +39,9 @@ void redis_ask_replicas(hf_store *store, hf_op *op)
 
 void redis_put_mark(hf__buf *out, redis_call *call, const hf_store *store)
 {
+    call->before = call->waits; /* whatever it was when it was not sent */
     if (!call->waits)
         return;
-    call->before = 1;
     resp_command(out, 3);
     resp_text(out, "PUBLISH");
     redis_key_word(out, store, "r", "", 0);

@@ -466,6 +466,7 @@ void redis_probe_start(hf_store *store, hf_op *op)
     p->store = store;
     p->facts.native = store->format == &redis_native;
     p->facts.strict = store->strict;
+    p->facts.lag_ms = store->lag_ms;
     p->facts.exposed = store->exposed;
     p->facts.max_lease_ms = store->max_lease_ms;
     p->facts.lag_ms = store->lag_ms;

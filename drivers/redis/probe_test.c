@@ -182,6 +182,23 @@ static void judge_of_forgetting(void)
     expect_judged(&f, "strict", HF_WARN, "2.5 s");
 }
 
+/* How long a primary that is cut off goes on, and what lag_ms covers. */
+static void judge_of_a_cluster(void)
+{
+    redis_facts f = good_facts();
+    findings short_lag = {.count = 0}, fine = {.count = 0};
+
+    f.clustered = f.strict = true;
+    f.replicas = f.min_replicas = 1;
+    f.node_timeout_ms = 15000;
+    f.lag_ms = 7000;
+    redis_judge_cluster(&f, keep_finding, &short_lag);
+    expect_finding(&short_lag, "failover", HF_WARN, "lag_ms=8500");
+    f.lag_ms = 8500;
+    redis_judge_cluster(&f, keep_finding, &fine);
+    expect_finding(&fine, "failover", HF_FINE, "may lack");
+}
+
 /* A peer's format has no strict, so that nobody is sent to it. */
 static void judge_of_a_format(void)
 {
@@ -471,10 +488,10 @@ int main(int argc, char **argv)
         TEST(judge_of_good),       TEST(judge_of_unfit),
         TEST(judge_of_forgetting), TEST(judge_of_a_format),
         TEST(judge_of_limits),     TEST(judge_of_the_dark),
-        TEST(good_server),         TEST(bad_server),
-        TEST(replica_attached),    TEST(quarantine_is_told),
-        TEST(server_gone),         TEST(user_of_the_page),
-        TEST(user_without_rights),
+        TEST(judge_of_a_cluster),  TEST(good_server),
+        TEST(bad_server),          TEST(replica_attached),
+        TEST(quarantine_is_told),  TEST(server_gone),
+        TEST(user_of_the_page),    TEST(user_without_rights),
     };
 
     return run_tests(argc, argv, "redis_probe", cases,

@@ -101,8 +101,11 @@ static int read_promises(hf_store *store, const hf_url *url, hf_error *err)
     int code;
 
     store->max_lease_ms = 60000;
-    /* min-replicas-max-lag as it comes, and the second in which it is seen. */
-    store->lag_ms = cluster ? 1000 : managed ? 11000 : 0;
+    /* min-replicas-max-lag as it comes, and the second in which it is seen.  In
+     * a cluster: nodes ping each other every half of cluster-node-timeout at
+     * the least, so one that is cut off may stop half of it after the others
+     * have given it up. */
+    store->lag_ms = cluster ? 8500 : managed ? 11000 : 0;
     store->strict = managed && store->format == &redis_native;
     code = hfd_url_flag(url, "strict", &store->strict, err);
     if (code == 0)

@@ -5,12 +5,15 @@
  * without it.  So it is in an object of its own, holdfast-tls.so, loaded with
  * the first URL that asks for TLS, from the folder where the driver lies that
  * this file is linked into; a program that has the driver in itself, as tests
- * do, finds it in HOLDFAST_DRIVER_PATH, unless it is set-user-id.
+ * do, finds it in HOLDFAST_DRIVER_PATH, unless it is set-user-id.  Not beside
+ * the program: where that lies is known by the name it was started with, which
+ * is whatever its caller likes.
  *
  * Knows nothing of TLS.  It is loaded once and stays: two threads that come
  * here at once load the same object twice, which is once for the loader, and
  * note the same table. */
 #include <dlfcn.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,15 +54,17 @@ static int load_from(const char *folder, size_t len, hf_error *err)
 static int load(hf_error *err)
 {
     const char *path = secure_getenv("HOLDFAST_DRIVER_PATH");
+    struct link_map *map = NULL; /* of the program itself without a name */
     Dl_info here;
     int code = 1;
 
-    if (dladdr((void *)(uintptr_t)&hf__tls_new, &here) && here.dli_fname) {
-        const char *slash = strrchr(here.dli_fname, '/');
+    if (dladdr1((void *)(uintptr_t)&hf__tls_new, &here, (void **)&map,
+                RTLD_DL_LINKMAP) &&
+        map && map->l_name) {
+        const char *slash = strrchr(map->l_name, '/');
 
         if (slash)
-            code = load_from(here.dli_fname, (size_t)(slash - here.dli_fname),
-                             err);
+            code = load_from(map->l_name, (size_t)(slash - map->l_name), err);
     }
     while (path && *path && code == 1) {
         size_t len = strcspn(path, ":");

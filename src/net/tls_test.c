@@ -5,7 +5,9 @@
 #include "harness/server.h"
 
 #include <arpa/inet.h>
+#include <spawn.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "net/dial.h"
@@ -184,11 +186,35 @@ static void long_reply(void)
     server_stop(s);
 }
 
+/* The name of the program is its caller's: nothing is loaded from there. */
+static void not_beside_the_program(void)
+{
+    char name[400], object[400];
+    char which[] = "files", *words[] = {name, which, NULL};
+    int status = 0;
+    FILE *made;
+    pid_t pid;
+
+    snprintf(name, sizeof name, "%s/name", test_folder());
+    snprintf(object, sizeof object, "%s/holdfast-tls.so", test_folder());
+    made = fopen(object, "w");
+    EXPECT(made != NULL);
+    EXPECT(fputs("not an object", made) >= 0 && fclose(made) == 0);
+    EXPECT_EQ(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, words, environ),
+              0);
+    EXPECT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(status, 0);
+}
+
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {
-        TEST(believed), TEST(not_believed), TEST(client_certificate),
-        TEST(files),    TEST(silent),       TEST(long_reply)};
+    static const test_case cases[] = {TEST(believed),
+                                      TEST(not_believed),
+                                      TEST(client_certificate),
+                                      TEST(files),
+                                      TEST(silent),
+                                      TEST(long_reply),
+                                      TEST(not_beside_the_program)};
 
     return run_tests(argc, argv, "tls", cases, sizeof cases / sizeof *cases);
 }
