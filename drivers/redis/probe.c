@@ -469,7 +469,6 @@ void redis_probe_start(hf_store *store, hf_op *op)
     p->facts.lag_ms = store->lag_ms;
     p->facts.exposed = store->exposed;
     p->facts.max_lease_ms = store->max_lease_ms;
-    p->facts.lag_ms = store->lag_ms;
     p->facts.confirmed = store->replicas;
     p->facts.lease = op->ttl;
     /* On this thread, which waits for the answer anyway. */

@@ -39,7 +39,7 @@ typedef struct redis_facts {
     bool clustered, moving;    /* the second: the slot is, at this moment */
     int64_t slot;              /* of the namespace */
     char owner[80], state[16]; /* its node's address; ok, fail */
-    int64_t shards, node_timeout_ms, lag_ms;
+    int64_t shards, node_timeout_ms;
     /* From the server's own judgement of our user: */
     bool rights_known, rights_refused; /* the second: not even a script */
     char rights_missing[200];          /* commands, separated by blanks */
