@@ -342,11 +342,12 @@ bool redis_wire_drive_for(redis_wire *wire, redis_call *call, hf_nsec until)
         redis_wire_start(wire, call);
         return false;
     }
-    if (!hf__pipe_wait(conn->pipe, &call->waiter, until)) {
+    while (!hf__pipe_wait(conn->pipe, &call->waiter, until)) {
         if (let_go(wire, conn, call))
             return false;
-        while (!hf__pipe_wait(conn->pipe, &call->waiter, HF_NEVER))
-            continue;
+        /* Who has its reply lands it at once, or sends it again by its text:
+         * then it is in the line once more, and only we know its deadline. */
+        until = hfd_now() + HF_MS(1);
     }
     call->conn = NULL;
     redis_conn_drop(conn);

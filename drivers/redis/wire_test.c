@@ -336,6 +336,73 @@ static void connections_killed_undriven(void)
     close_world(&w);
 }
 
+/* ---- Not waiting any longer ---- */
+
+typedef struct handed {
+    ask a;
+    world *w;
+    hf_nsec until; /* its thread waits so long */
+    atomic_bool reading, returned;
+    bool landed;
+} handed;
+
+/* The reader has the reply that the script is unknown, and is slow: meanwhile
+ * the call's thread stops waiting.  The second reply does not come. */
+static void encode_slowly(redis_call *call, hf__buf *out,
+                          const redis_server *there)
+{
+    handed *h = (handed *)(void *)call;
+
+    if (call->by_text) {
+        server_pause(h->w->server);
+        h->until = hfd_now() + HF_MS(300);
+        atomic_store(&h->reading, true);
+        while (hfd_now() < h->until + HF_MS(300))
+            poll(NULL, 0, 10);
+    }
+    encode_ask(call, out, there);
+}
+
+static void *drive_handed(void *arg)
+{
+    handed *h = arg;
+
+    h->landed = redis_wire_drive_for(h->w->wire, &h->a.call, h->until);
+    atomic_store(&h->returned, true);
+    return NULL;
+}
+
+/* A call that is sent again by its text while its thread stops waiting has its
+ * deadline all the same. */
+static void let_go_between_replies(void)
+{
+    world w;
+    handed h = {.w = &w};
+    ask other;
+    pthread_t thread;
+
+    open_world(&w, 1);
+    start_keeper(&w);
+    server_ask(w.server, "SCRIPT FLUSH");
+    other = make_ask(w.wire, ECHO, 1, false, 20000);
+    h.a = make_ask(w.wire, SCRIPT, 2, true, 2500);
+    h.a.call.encode = encode_slowly;
+    redis_wire_start(w.wire, &h.a.call);
+    /* For the reply behind it the keeper reads its own, too. */
+    redis_wire_start(w.wire, &other.call);
+    EXPECT(WAIT_FOR(atomic_load(&h.reading), 10000));
+    EXPECT_EQ(pthread_create(&thread, NULL, drive_handed, &h), 0);
+    EXPECT(WAIT_FOR(atomic_load(&h.returned), 10000));
+    pthread_join(thread, NULL);
+    EXPECT(WAIT_FOR(atomic_load(&h.a.landed) == 1, 10000));
+    EXPECT_EQ(h.a.outcome, HF_UNKNOWN);
+    server_continue(w.server);
+    EXPECT(WAIT_FOR(echo(w.wire, 3, 5000) == HF_APPLIED, 10000));
+    EXPECT_EQ(atomic_load(&other.landed), 1);
+    stop_keeper(&w);
+    close_world(&w);
+}
+
 static const test_case cases[] = {
     TEST(sixteen_threads_on_one),
     TEST(sixteen_threads_on_two),
@@ -349,6 +416,7 @@ static const test_case cases[] = {
     TEST(restarted_while_idle),
     TEST(connections_killed),
     TEST(connections_killed_undriven),
+    TEST(let_go_between_replies),
 };
 
 int main(int argc, char **argv)
