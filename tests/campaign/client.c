@@ -207,7 +207,7 @@ static void serve_signals(camp_client *c, const sigset_t *set)
 
 static int work(camp_client *c, uint64_t seed, const sigset_t *set)
 {
-    camp_worker workers[THREADS_MAX] = {{NULL}};
+    camp_worker workers[THREADS_MAX] = {0};
     pthread_t lister, watcher;
 
     for (int i = 0; i < c->threads; i++) {
