@@ -9,10 +9,10 @@
  *
  * One whose time is up before it was sent has certainly not been done, and is
  * told so when its turn comes.  That is soon: those under way have deadlines.
- * "Up" is a share of its attempt, because leases, and so attempts, may be short:
- * what begins with the last quarter left is late more often than not, and what
- * is late has been done in doubt.  Until it begins, `sent` of an operation says
- * since when it waits.
+ * "Up" is a share of its attempt, because leases, and so attempts, may be
+ * short: what begins with less than a quarter left is likely to be late, and
+ * what is late is in doubt.  Until it begins, `sent` of an operation says since
+ * when it waits.
  *
  * Two threads: one at a time moves the line on, the other leaves it to him.  An
  * ending operation does so before it is told, while the store lives for
