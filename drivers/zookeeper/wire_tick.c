@@ -1,11 +1,11 @@
 /* wire_tick.c - the epoll: timers, pings, and whoever has to be read for.
  *
  * Answers: what is due now that no caller's thread does?  Calls without a
- * thread whose time is over (wire_late.c), a ping when a tick, or a third of the timeout,
- * passed without a request, and the end of a connection whose ping has had no
- * answer for a third; a ping, too, when an answer is overdue (ZK_NUDGE).  One
- * timer for all, set for the earliest; it may fire early, never late.  Runs on
- * the thread of the epoll's owner and never waits.
+ * thread whose time is over (wire_late.c), a ping when a tick, or a third of
+ * the timeout, passed without a request, and the end of a connection whose ping
+ * has had no answer for a third; a ping, too, when an answer is overdue
+ * (ZK_NUDGE).  One timer for all, set for the earliest; it may fire early,
+ * never late.  Runs on the thread of the epoll's owner and never waits.
  *
  * A session whose user has not renewed its lease is given up (zk_wire_keep):
  * else the pings would keep it, and its nodes, alive for ever.
