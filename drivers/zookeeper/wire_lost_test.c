@@ -335,10 +335,11 @@ static void three_members(void)
         WAIT_FOR(sync_in(&w, session, true, SILENT_MS) == HF_UNKNOWN, LONG_MS));
     expect_again(&w, session, path);
     EXPECT(member_of(&w, e) != first);
+    /* One that led when it was stopped still says so when it goes on. */
+    leader = ensemble_await_leader(e);
     ensemble_continue(e, first);
     ensemble_await(e);
     /* Without a leader nobody serves; then there is a new one. */
-    leader = ensemble_await_leader(e);
     ensemble_kill(e, leader);
     EXPECT(WAIT_FOR(atomic_load(&w.agains) > 0, LONG_MS));
     expect_again(&w, session, path);
