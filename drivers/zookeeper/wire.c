@@ -15,7 +15,7 @@
  *
  * Safety.  A call that never got a connection is NOT APPLIED; one whose session
  * is over is so with HF_EEXPIRED, whatever session stands now.  One whose reply
- * is late is UNKNOWN, and its connection is cut: all behind it are late, too.
+ * is late is UNKNOWN, alone or with its whole connection (wire_late.c).
  * A driven call's own thread watches its deadline, a timer in the epoll that of
  * all others.  After `landed` a driven call is touched only to wake its thread,
  * which returns from nowhere else; any other call not at all. */
@@ -322,13 +322,24 @@ static bool wait_answered(zk_conn *conn, zk_call *call)
 static void wait_landed(zk_call *call)
 {
     zk_conn *conn = call->conn;
+    bool landed = wait_answered(conn, call);
 
-    if (!wait_answered(conn, call)) {
-        zk_conn_cut_late(conn, call->sent);
-        /* It lands now, by whoever tells that the pipe is broken; if the reply
+    while (!landed) {
+        hf_nsec now = hfd_now();
+        zk_lateness late;
+
+        zk_lock(conn->wire);
+        late = zk_conn_judge_late(conn, call, now);
+        zk_unlock(conn->wire);
+        if (late == LATE_ALONE) {
+            zk_conn_land_late(conn, call);
+            break;
+        }
+        /* Then it lands by whoever tells that the pipe is broken; if the reply
          * has come at this very moment, by him who reads it. */
-        while (!hf__pipe_wait(conn->pipe, &call->waiter, HF_NEVER))
-            continue;
+        if (late == LATE_SILENT)
+            zk_conn_cut_late(conn, call->sent);
+        landed = hf__pipe_wait(conn->pipe, &call->waiter, now + ZK_LATE_AGAIN);
     }
     call->conn = NULL;
     zk_conn_drop(conn);

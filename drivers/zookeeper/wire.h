@@ -55,7 +55,7 @@ struct zk_call {
     hf_nsec touched;
     /* the wire's; zero before the first start, then untouched: */
     unsigned answers;
-    int32_t xid;
+    int32_t xid; /* of the next reply */
     uint8_t state;
     struct zk_conn *conn;
     hf__waiter waiter;

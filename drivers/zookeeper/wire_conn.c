@@ -3,11 +3,12 @@
  * Answers: whose reply is this, and what becomes of the calls when there will
  * be none?  The line `sent` has the calls whose bytes were handed to the pipe,
  * in the order of the bytes, because both happen between hf__pipe_begin and
- * end.  A server answers the requests of a session in order, so a reply is for
- * the front of the line and its number must be the one that was given out; any
- * other ends the connection.  Pings and events come between them.  Knows
- * nothing of who opens a connection (wire_dial.c) or of sessions' ends
- * (wire_session.c).
+ * end.  A server answers the requests of a session in order, so a reply must
+ * have the next of the numbers that were given out; any other ends the
+ * connection.  It is for the front of the line, or, if its number is not the
+ * front's, for one who stood before him and was given up (wire_late.c): then it
+ * is dropped.  Pings and events come between them.  Knows nothing of who opens
+ * a connection (wire_dial.c) or of sessions' ends (wire_session.c).
  *
  * Safety.  A call in the line may have been executed, so when the connection
  * ends it is UNKNOWN, never NOT APPLIED; one that found the connection broken
@@ -129,13 +130,40 @@ static void take_back(hf__buf *out, size_t len)
     out->failed = false;
 }
 
-static void write_call(zk_conn *conn, zk_call *call, hf__buf *out)
+/* Numbers are given in order, and are positive. */
+static int32_t xid_after(int32_t xid)
 {
-    if (conn->xid > INT32_MAX - ZK_MOST_REQUESTS)
-        conn->xid = 0;
-    call->xid = conn->xid + 1;
-    for (unsigned i = 0; i < call->count; i++)
-        zk_write_request(out, ++conn->xid, &call->requests[i]);
+    return xid == INT32_MAX ? 1 : xid + 1;
+}
+
+/* The last number, if this is sent. */
+static int32_t write_call(zk_conn *conn, zk_call *call, hf__buf *out)
+{
+    int32_t xid = conn->xid;
+
+    call->xid = xid_after(xid);
+    for (unsigned i = 0; i < call->count; i++) {
+        xid = xid_after(xid);
+        zk_write_request(out, xid, &call->requests[i]);
+    }
+    return xid;
+}
+
+/* The call is in the line from here on; with mu held. */
+static void note_sent(zk_conn *conn, zk_call *call, int32_t xid)
+{
+    zk_wire *wire = conn->wire;
+
+    if (conn->given == conn->turn)
+        conn->quiet = call->sent; /* now there is something to be answered */
+    conn->xid = conn->given = xid;
+    conn->used = call->sent;
+    call->touched = find_touch(conn, call->sent);
+    if (!call->driven)
+        zk_wire_remind(wire, call->deadline < call->sent + ZK_NUDGE
+                                 ? call->deadline
+                                 : call->sent + ZK_NUDGE);
+    zk_calls_add(&conn->sent, call);
 }
 
 zk_sending zk_conn_send(zk_conn *conn, zk_call *call)
@@ -143,6 +171,7 @@ zk_sending zk_conn_send(zk_conn *conn, zk_call *call)
     zk_wire *wire = conn->wire;
     zk_sending end = SENDING_DONE;
     hf__buf *out = hf__pipe_begin(conn->pipe);
+    int32_t xid;
     size_t len;
 
     if (!out)
@@ -150,20 +179,14 @@ zk_sending zk_conn_send(zk_conn *conn, zk_call *call)
     len = hf__buf_len(out);
     call->sent = hfd_now();
     call->answers = 0;
-    write_call(conn, call, out);
+    xid = write_call(conn, call, out);
     zk_lock(wire);
     if (out->failed) {
         end = SENDING_NO_MEMORY;
     } else if (conn->broken) {
         end = SENDING_BROKEN;
     } else {
-        conn->used = call->sent;
-        call->touched = find_touch(conn, call->sent);
-        if (!call->driven)
-            zk_wire_remind(wire, call->deadline < call->sent + ZK_NUDGE
-                                     ? call->deadline
-                                     : call->sent + ZK_NUDGE);
-        zk_calls_add(&conn->sent, call);
+        note_sent(conn, call, xid);
     }
     zk_unlock(wire);
     if (end != SENDING_DONE)
@@ -208,19 +231,6 @@ void zk_conn_nudge(zk_conn *conn)
         zk_conn_ping(conn);
 }
 
-void zk_conn_cut_late(zk_conn *conn, hf_nsec since)
-{
-    hf_error why = {0};
-
-    zk_lock(conn->wire);
-    conn->late = true;
-    zk_unlock(conn->wire);
-    hfd_error(&why, HF_EUNAVAIL, "zookeeper", ETIMEDOUT,
-              "%s: no reply within %lld ms", conn->where,
-              (long long)((hfd_now() - since) / HF_MS(1)));
-    hf__pipe_cut(conn->pipe, &why);
-}
-
 /* ---- Receiving ---- */
 
 static void land(zk_conn *conn, zk_call *call, hf_outcome outcome,
@@ -239,18 +249,33 @@ static bool nonsense(zk_conn *conn, const char *what, hf_error *err)
     return false;
 }
 
-/* Whose reply it is; he stays in the line until his last one. */
-static zk_call *front_call(zk_conn *conn, const zk_header *header)
+/* Whose reply it is (NULL: one's who was given up); he stays in the line until
+ * his last one, and nobody gives him up while it is read. */
+static bool find_asker(zk_conn *conn, const zk_header *header, zk_call **ret,
+                       hf_error *err)
 {
     zk_wire *wire = conn->wire;
-    zk_call *call;
+    bool asked, in_turn;
+    zk_call *call = NULL;
 
     zk_lock(wire);
     if (header->zxid > wire->zxid && wire->conn == conn)
         wire->zxid = header->zxid;
-    call = conn->sent.first;
+    asked = conn->turn != conn->given;
+    in_turn = header->xid == xid_after(conn->turn);
+    if (asked && in_turn) {
+        conn->turn = header->xid;
+        conn->quiet = conn->heard;
+        call = conn->sent.first;
+        if (call && call->xid != header->xid)
+            call = NULL;
+    }
+    conn->taking = call;
     zk_unlock(wire);
-    return call;
+    *ret = call;
+    if (!asked)
+        return nonsense(conn, "a reply that nobody asked for", err);
+    return in_turn || nonsense(conn, "a reply out of its turn", err);
 }
 
 static void take_front(zk_conn *conn)
@@ -258,7 +283,26 @@ static void take_front(zk_conn *conn)
     zk_lock(conn->wire);
     note_touch(conn, conn->sent.first->sent);
     zk_calls_take(&conn->sent);
+    conn->taking = NULL;
     zk_unlock(conn->wire);
+}
+
+/* He waits for the next one, and may be given up again. */
+static void leave_front(zk_conn *conn)
+{
+    zk_lock(conn->wire);
+    conn->taking = NULL;
+    zk_unlock(conn->wire);
+}
+
+/* What an error says about the session; NULL: nothing. */
+static const char *end_of(int32_t error)
+{
+    if (error == ZK_SESSION_EXPIRED)
+        return "the server says that it has expired";
+    if (error == ZK_SESSION_MOVED)
+        return "the server says that it has moved to another connection";
+    return NULL;
 }
 
 /* The end of the session is known before the call that brought it lands, so
@@ -266,32 +310,36 @@ static void take_front(zk_conn *conn)
 static bool take_reply(zk_conn *conn, const zk_header *header, const char *body,
                        size_t len, hf_error *err)
 {
-    zk_call *call = front_call(conn, header);
+    const char *over = end_of(header->error);
     const zk_request *request;
-    const char *over = NULL;
     zk_reply reply;
+    zk_call *call;
+    bool last;
     unsigned i;
 
-    if (!call)
-        return nonsense(conn, "a reply that nobody asked for", err);
+    if (!find_asker(conn, header, &call, err))
+        return false;
+    if (!call) {
+        if (over)
+            zk_session_end(conn->wire, conn->session, over);
+        return true;
+    }
     i = call->answers;
     request = &call->requests[i];
-    if (header->xid != call->xid + (int32_t)i)
-        return nonsense(conn, "a reply out of its turn", err);
     if (!zk_read_reply(body, len, request, &reply))
         return nonsense(conn, "a reply that is not ZooKeeper's protocol", err);
     call->answers++;
-    if (call->answers == call->count)
+    call->xid = xid_after(call->xid);
+    last = call->answers == call->count;
+    if (last)
         take_front(conn);
-    if (reply.error == ZK_SESSION_EXPIRED)
-        over = "the server says that it has expired";
-    else if (reply.error == ZK_SESSION_MOVED)
-        over = "the server says that it has moved to another connection";
     if (over || (request->op == ZK_CLOSE && reply.error == 0))
         zk_session_end(conn->wire, conn->session, over);
     call->answered(call, i, &reply);
-    if (i + 1 == call->count)
+    if (last)
         land(conn, call, HF_APPLIED, NULL);
+    else
+        leave_front(conn);
     return true;
 }
 
@@ -394,6 +442,7 @@ static void conn_broken(void *ctx, const hf_error *why)
         doubt = lose_conn(wire, conn);
     lost = conn->sent;
     memset(&conn->sent, 0, sizeof conn->sent);
+    conn->taking = NULL;
     zk_unlock(wire);
     zk_stir_parkers(wire, conn);
     if (doubt)

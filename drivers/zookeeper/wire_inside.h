@@ -1,9 +1,9 @@
 /* wire_inside.h - what the files of the wire share.
  *
- * wire.c has the calls, wire_conn.c one connection, wire_session.c the session
- * and its end, wire_dial.c who dials, wire_hello.c the handshake with a member,
- * wire_tick.c timers and pings, wire_park.c threads that sleep, wire_open.c the
- * whole.
+ * wire.c has the calls, wire_conn.c one connection, wire_late.c what is not
+ * answered in time, wire_session.c the session and its end, wire_dial.c who
+ * dials, wire_hello.c the handshake with a member, wire_tick.c timers and
+ * pings, wire_park.c threads that sleep, wire_open.c the whole.
  *
  * Locks: `mu` guards everything but what is said otherwise; it is a leaf, but
  * is taken inside hf__pipe_begin .. end, so no function of a pipe is called
@@ -61,6 +61,11 @@ typedef struct zk_conn {
     hf_nsec first_ping;
     int32_t xid;   /* the last one; by who has begun a sending */
     zk_calls sent; /* who expects answers, in order */
+    /* Whose number was the last to go out, and the last to be answered; what
+     * is between them and nobody's in `sent` was given up. */
+    int32_t given, turn;
+    hf_nsec quiet;   /* since when nothing was answered that was asked */
+    zk_call *taking; /* its reply is being read: it is the reader's */
     bool read_only;
     size_t which; /* the member */
     char where[ZK_WHERE];
@@ -167,7 +172,19 @@ zk_sending zk_conn_send(zk_conn *conn, zk_call *call);
 void zk_conn_ping(zk_conn *conn);
 /* The same, unless something went out or came in a moment ago. */
 void zk_conn_nudge(zk_conn *conn);
-/* Late: the reply may still come, but all behind it are late, too. */
+
+/* ---- wire_late.c ---- */
+
+typedef enum zk_lateness {
+    LATE_ALONE,  /* taken out of the line: zk_conn_land_late */
+    LATE_SILENT, /* nothing comes: zk_conn_cut_late */
+    LATE_BUSY    /* it is about to hear more, or the end: later */
+} zk_lateness;
+#define ZK_LATE_AGAIN HF_MS(10) /* so much later */
+/* Of a call that was sent, and not answered by its deadline; with mu held. */
+zk_lateness zk_conn_judge_late(zk_conn *conn, zk_call *call, hf_nsec now);
+void zk_conn_land_late(zk_conn *conn, zk_call *call);
+/* since: when the call was sent that is late. */
 void zk_conn_cut_late(zk_conn *conn, hf_nsec since);
 
 /* ---- wire_session.c ---- */

@@ -11,6 +11,8 @@
 
 #include "wire_world.h"
 
+enum { SILENT_MS = 1200 }; /* not answered for so long: cut (wire_late.c) */
+
 static void open_ensemble(world *w, ensemble *e)
 {
     int ports[ENSEMBLE_MOST];
@@ -88,6 +90,49 @@ static void cut_off(world *w, ensemble *e, int64_t session, const char *path)
     expect_again(w, session, path);
 }
 
+/* Sent just before its deadline: late alone, and the reply that comes is
+ * nobody's.  false: this machine stood still, and the connection was cut. */
+static bool give_up_one(world *w, ensemble *e, int64_t session, bool driven)
+{
+    ask late = make_ask(w, session, driven, 20), next;
+
+    ensemble_hold_clients(e, 0, true);
+    add(&late, ZK_SYNC, "/");
+    add(&late, ZK_EXISTS, "/nowhere");
+    drive(&late);
+    next = make_ask(w, session, !driven, LONG_MS);
+    add(&next, ZK_EXISTS, "/");
+    zk_wire_start(w->wire, &next.call);
+    ensemble_hold_clients(e, 0, false);
+    if (next.call.driven)
+        zk_wire_drive(w->wire, &next.call);
+    EXPECT(WAIT_FOR(atomic_load(&next.landed) == 1, LONG_MS));
+    if (atomic_load(&w->doubts) > 0)
+        return false;
+    EXPECT_EQ(late.outcome, HF_UNKNOWN);
+    EXPECT_EQ(late.error.code, HF_EUNAVAIL);
+    EXPECT_HAS(late.error.text, " ms");
+    EXPECT_EQ(late.answers, 0);
+    EXPECT_EQ(next.outcome, HF_APPLIED);
+    EXPECT_EQ(next.replies[0].error, 0); /* its own, not that of /nowhere */
+    EXPECT_EQ(atomic_load(&w->agains), 0);
+    return true;
+}
+
+static void late_alone(world *w, ensemble *e, int64_t session, const char *path)
+{
+    int good = 0;
+
+    for (int i = 0; i < 20 && good < 4; i++) {
+        if (give_up_one(w, e, session, good % 2 == 0))
+            good++;
+        else
+            expect_again(w, session, path);
+    }
+    EXPECT_EQ(good, 4);
+    EXPECT_EQ(ask_one(w, session, ZK_EXISTS, path), 0);
+}
+
 static void held(world *w, ensemble *e, int64_t session, const char *path)
 {
     ask late, other;
@@ -96,7 +141,7 @@ static void held(world *w, ensemble *e, int64_t session, const char *path)
     other = make_ask(w, session, false, LONG_MS);
     add(&other, ZK_SYNC, "/");
     zk_wire_start(w->wire, &other.call);
-    late = make_ask(w, session, true, 300);
+    late = make_ask(w, session, true, SILENT_MS);
     add(&late, ZK_SYNC, "/");
     EXPECT_EQ(drive(&late), HF_UNKNOWN);
     EXPECT_EQ(late.error.code, HF_EUNAVAIL);
@@ -112,7 +157,7 @@ static void held(world *w, ensemble *e, int64_t session, const char *path)
     expect_again(w, session, path);
     /* One that nobody drives: the timer sees that it is late. */
     ensemble_hold_clients(e, 0, true);
-    EXPECT_EQ(sync_in(w, session, false, 300), HF_UNKNOWN);
+    EXPECT_EQ(sync_in(w, session, false, SILENT_MS), HF_UNKNOWN);
     ensemble_hold_clients(e, 0, false);
     expect_again(w, session, path);
 }
@@ -146,6 +191,7 @@ static void one_server(void)
     session = begin(&w, 60000);
     make_node(&w, session, own_path(path, sizeof path, ""));
     cut_off(&w, e, session, path);
+    late_alone(&w, e, session, path);
     held(&w, e, session, path);
     killed(&w, e, session, path);
     end(&w, session);
@@ -285,13 +331,15 @@ static void three_members(void)
     /* Silent while a call is under way: its deadline ends the connection. */
     first = member_of(&w, e);
     ensemble_pause(e, first);
-    EXPECT(WAIT_FOR(sync_in(&w, session, true, 500) == HF_UNKNOWN, LONG_MS));
+    EXPECT(
+        WAIT_FOR(sync_in(&w, session, true, SILENT_MS) == HF_UNKNOWN, LONG_MS));
     expect_again(&w, session, path);
     EXPECT(member_of(&w, e) != first);
+    /* One that led when it was stopped still says so when it goes on. */
+    leader = ensemble_await_leader(e);
     ensemble_continue(e, first);
     ensemble_await(e);
     /* Without a leader nobody serves; then there is a new one. */
-    leader = ensemble_await_leader(e);
     ensemble_kill(e, leader);
     EXPECT(WAIT_FOR(atomic_load(&w.agains) > 0, LONG_MS));
     expect_again(&w, session, path);

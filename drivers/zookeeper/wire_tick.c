@@ -1,11 +1,11 @@
 /* wire_tick.c - the epoll: timers, pings, and whoever has to be read for.
  *
  * Answers: what is due now that no caller's thread does?  Calls without a
- * thread whose time is over, a ping when a tick, or a third of the timeout,
- * passed without a request, and the end of a connection whose ping has had no
- * answer for a third; a ping, too, when an answer is overdue (ZK_NUDGE).  One
- * timer for all, set for the earliest; it may fire early, never late.  Runs on
- * the thread of the epoll's owner and never waits.
+ * thread whose time is over (wire_late.c), a ping when a tick, or a third of
+ * the timeout, passed without a request, and the end of a connection whose ping
+ * has had no answer for a third; a ping, too, when an answer is overdue
+ * (ZK_NUDGE).  One timer for all, set for the earliest; it may fire early,
+ * never late.  Runs on the thread of the epoll's owner and never waits.
  *
  * A session whose user has not renewed its lease is given up (zk_wire_keep):
  * else the pings would keep it, and its nodes, alive for ever.
@@ -55,18 +55,32 @@ static zk_calls take_late_line(zk_wire *wire, hf_nsec now)
     return late;
 }
 
-/* Is something late on this connection that nobody drives, and since when (0:
- * nothing is)?  With mu held. */
-static hf_nsec find_late(zk_wire *wire, const zk_conn *conn, hf_nsec now)
+/* Is nothing answered on this connection, and since when (0: it is)?  Calls
+ * that nobody drives and that are late alone are moved to *late.  With mu
+ * held. */
+static hf_nsec find_late(zk_wire *wire, zk_conn *conn, hf_nsec now,
+                         zk_calls *late)
 {
     hf_nsec third = HF_MS(wire->timeout_ms) / 3;
+    zk_call *next;
 
-    for (zk_call *call = conn->sent.first; call; call = call->next) {
+    for (zk_call *call = conn->sent.first; call; call = next) {
+        zk_lateness lateness;
+
+        next = call->next;
         if (call->driven)
             continue;
-        if (call->deadline <= now)
+        if (call->deadline > now) {
+            zk_wire_remind(wire, call->deadline);
+            continue;
+        }
+        lateness = zk_conn_judge_late(conn, call, now);
+        if (lateness == LATE_SILENT)
             return call->sent;
-        zk_wire_remind(wire, call->deadline);
+        if (lateness == LATE_ALONE)
+            zk_calls_add(late, call);
+        else
+            zk_wire_remind(wire, now + ZK_LATE_AGAIN);
     }
     return conn->pinged > conn->heard && now - conn->pinged >= third
                ? conn->pinged
@@ -118,7 +132,7 @@ static void look(zk_wire *wire)
     hf_nsec now = hfd_now(), since = 0;
     bool ping = false, nudge = false;
     int64_t stale = 0;
-    zk_calls late;
+    zk_calls late, alone = {0};
     zk_conn *conn;
     zk_call *call;
 
@@ -132,7 +146,7 @@ static void look(zk_wire *wire)
     conn = zk_conn_usable(wire->conn) ? wire->conn : NULL;
     if (conn) {
         conn->refs++;
-        since = find_late(wire, conn, now);
+        since = find_late(wire, conn, now, &alone);
         ping = since == 0 && is_ping_due(wire, conn, now);
         nudge = is_nudge_due(wire, conn, now);
     }
@@ -145,6 +159,8 @@ static void look(zk_wire *wire)
         zk_conn_ping(conn);
     else if (nudge)
         zk_conn_nudge(conn);
+    while ((call = zk_calls_take(&alone)))
+        zk_conn_land_late(conn, call);
     if (conn)
         zk_conn_drop(conn);
     while ((call = zk_calls_take(&late)))

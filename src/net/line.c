@@ -9,13 +9,15 @@
  *
  * One whose time is up before it was sent has certainly not been done, and is
  * told so when its turn comes.  That is soon: those under way have deadlines.
+ * "Up" is a share of its attempt, because leases, and so attempts, may be
+ * short: what begins with less than a quarter left is likely to be late, and
+ * what is late is in doubt.  Until it begins, `sent` of an operation says since
+ * when it waits.
  *
  * Two threads: one at a time moves the line on, the other leaves it to him.  An
  * ending operation does so before it is told, while the store lives for
  * certain.  No lock is held while the driver or the core is called. */
 #include "net/line.h"
-
-static const hf_nsec too_late = HF_MS(100); /* no use in beginning */
 
 void hf__line_open(hf__line *line)
 {
@@ -40,9 +42,18 @@ static hf_op *take_next(hf__line *line)
     return op;
 }
 
+/* Is there no use in beginning? */
+static bool is_too_late(const hf_op *op)
+{
+    hf_nsec left = op->deadline - hfd_now();
+
+    return left <= 0 || left < (op->deadline - op->sent) / 4;
+}
+
 static void begin(hf__line *line, hf_op *op)
 {
-    if (hfd_now() + too_late < op->deadline) {
+    if (!is_too_late(op)) {
+        op->sent = 0;
         line->begin(line->ctx, op);
         return;
     }
@@ -75,6 +86,7 @@ static void move_on(hf__line *line)
 void hf__line_start(hf__line *line, hf_op *op)
 {
     *line->behind(op) = NULL;
+    op->sent = hfd_now();
     pthread_mutex_lock(&line->mu);
     if (line->last)
         *line->behind(line->last) = op;

@@ -28,8 +28,8 @@ typedef struct hf__line {
 
 void hf__line_open(hf__line *line); /* the driver's members are set */
 void hf__line_close(hf__line *line);
-/* Begins now or later.  One whose time is up before its turn is finished here:
- * HF_NOT_APPLIED, HF_EUNAVAIL. */
+/* Begins now or later.  One who has less than a quarter of his time left when
+ * his turn comes is finished here: HF_NOT_APPLIED, HF_EUNAVAIL. */
 void hf__line_start(hf__line *line, hf_op *op);
 void hf__line_ended(hf__line *line);
 

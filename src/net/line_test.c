@@ -108,8 +108,52 @@ static void whose_time_is_up(void)
     hf__line_close(&line);
 }
 
-static const test_case cases[] = {TEST(few_at_a_time), TEST(answered_at_once),
-                                  TEST(whose_time_is_up)};
+/* One that has waited for most of its time is not begun, however much is left:
+ * ten minutes here. */
+static void a_share_of_its_time(void)
+{
+    open_line();
+    for (int i = 0; i < OPS; i++)
+        hf__line_start(&line, &ops[i]);
+    /* As if they had begun to wait so long ago. */
+    ops[2].sent = hfd_now() - HF_MS(600000 * 4);
+    ops[3].sent = hfd_now() - HF_MS(600000 * 2);
+    end(begun[0]);
+    EXPECT_EQ(ops[2].outcome, HF_NOT_APPLIED);
+    EXPECT_CODE(ops[2].error.code, HF_EUNAVAIL);
+    EXPECT_EQ(begun_count, 3);
+    EXPECT(begun[2] == &ops[3]);
+    EXPECT_EQ(ops[3].sent, 0); /* nothing was sent yet */
+    for (int i = 1; i < begun_count; i++)
+        end(begun[i]);
+    EXPECT_EQ(done_count, OPS);
+    EXPECT_EQ(line.flights, 0);
+    hf__line_close(&line);
+}
+
+/* A lease of a second has attempts of 166 ms; here nobody waits for a turn. */
+static void short_attempts(void)
+{
+    int tries = 0;
+
+    /* The machine may be busy for longer than that: then again. */
+    do {
+        hf_nsec until = hfd_now() + HF_MS(90);
+
+        open_line();
+        begun_count = 0;
+        ops[0].deadline = until;
+        hf__line_start(&line, &ops[0]);
+        if (begun_count)
+            end(begun[0]);
+        hf__line_close(&line);
+    } while (begun_count == 0 && ++tries < 100);
+    EXPECT_EQ(begun_count, 1);
+}
+
+static const test_case cases[] = {
+    TEST(few_at_a_time), TEST(answered_at_once), TEST(whose_time_is_up),
+    TEST(a_share_of_its_time), TEST(short_attempts)};
 
 int main(int argc, char **argv)
 {
