@@ -195,8 +195,7 @@ static void standbys(void)
     sql_server_kill(s);
     EXPECT_EQ(end_of(conn, "SELECT 1", 2000, &err), SQL_LOST);
     port->class->disconnect(conn, true);
-    sql_server_ask(copy, "SELECT pg_promote(false)");
-    AWAIT(sql_server_number(copy, "SELECT pg_is_in_recovery()::int") == 0);
+    sql_server_promote(copy);
     conn = conn_to(port);
     EXPECT_EQ(strtol(ask(conn, "SHOW port"), NULL, 10), copy->port);
     port->class->disconnect(conn, false);

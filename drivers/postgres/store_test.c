@@ -243,7 +243,7 @@ static void forgetful_standby(void)
     copy = stale_copy(s);
     hold = take(one, "k");
     sql_server_kill(s);
-    EXPECT_STR(sql_server_ask(copy, "SELECT pg_promote()"), "t");
+    sql_server_promote(copy);
     two = open_at(sql_server_url(copy, "", query), 3000);
     EXPECT_CODE(hf_try_lock(two, "k", NULL, &next, NULL), HF_EQUARANTINE);
     EXPECT_CODE(hf_hold_check(hold, NULL), 0);
@@ -279,7 +279,7 @@ static void faithful_standby(void)
                                   " relname = 'hf_queue'") == 1);
     AWAIT(entries_of(copy) == 1);
     sql_server_kill(s);
-    EXPECT_STR(sql_server_ask(copy, "SELECT pg_promote()"), "t");
+    sql_server_promote(copy);
     AWAIT(hf_renew(hold, NULL) == 0);
     EXPECT_CODE(hf_try_lock(two, "k", NULL, &none, NULL), HF_EBUSY);
     give(hold);

@@ -367,6 +367,14 @@ long long sql_server_number(sql_server *s, const char *format, ...)
     return number;
 }
 
+void sql_server_promote(sql_server *copy)
+{
+    sql_server_ask(copy, "SELECT pg_promote(false)");
+    EXPECT(WAIT_FOR(
+        sql_server_number(copy, "SELECT pg_is_in_recovery()::int") == 0,
+        START_MS));
+}
+
 const char *sql_server_url(sql_server *s, const char *user, const char *query)
 {
     static char urls[32][500];

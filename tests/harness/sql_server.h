@@ -57,6 +57,9 @@ const char *sql_server_ask(sql_server *s, const char *format, ...)
 /* The same, and it must not be an error; as a number. */
 long long sql_server_number(sql_server *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* A copy becomes the primary.  Not by asking for it and waiting in one: it may
+ * look for the old one first, for longer than a question may take. */
+void sql_server_promote(sql_server *copy);
 
 /* scheme://USER@127.0.0.1:PORT/holdfast?query, for the user given ("" is the
  * superuser; "keeper:s3cret" is the other one, for TLS only) and query ("":

@@ -57,7 +57,7 @@ static void a_standby_follows_and_is_promoted(void)
     EXPECT_EQ(sql_server_number(copy, "SELECT count(*) FROM t"), 0);
     EXPECT_HAS(sql_server_ask(copy, "INSERT INTO t VALUES (1)"), "read-only");
     sql_server_kill(s);
-    EXPECT_STR(sql_server_ask(copy, "SELECT pg_promote()"), "t");
+    sql_server_promote(copy);
     EXPECT_STR(sql_server_ask(copy, "INSERT INTO t VALUES (1)"), "");
     sql_server_stop(copy);
     sql_server_stop(s);
