@@ -177,30 +177,6 @@ static void joined(hf_op *op, etcd_work *work, etcd_txn *txn)
         view_landed(op, work, &rows, txn->revision);
 }
 
-/* Whoever comes next to this queue may save a question.  It is a guess: the
- * transaction names what it rests on. */
-static void note_taken(const hf_op *op, const etcd_work *work)
-{
-    hf_store *store = work->store;
-
-    pthread_mutex_lock(&store->mu);
-    store->taken.hash =
-        etcd_hash((etcd_text){op->place->key, op->place->key_len});
-    store->taken.created = work->created;
-    pthread_mutex_unlock(&store->mu);
-}
-
-static int64_t guess_taken(hf_store *store, const hf_place *place)
-{
-    uint64_t hash = etcd_hash((etcd_text){place->key, place->key_len});
-    int64_t created;
-
-    pthread_mutex_lock(&store->mu);
-    created = store->taken.hash == hash ? store->taken.created : 0;
-    pthread_mutex_unlock(&store->mu);
-    return created;
-}
-
 /* It was there already, or its tomb is, or its name is another's. */
 static void found_landed(hf_op *op, etcd_work *work, grpc_code code,
                          etcd_text reply, const hf_error *why)
@@ -220,7 +196,6 @@ static void found_landed(hf_op *op, etcd_work *work, grpc_code code,
         etcd_done(op);
     } else {
         work->created = found.plain.created; /* 0: it has just gone */
-        note_taken(op, work);
         send_join(op, work);
     }
 }
@@ -285,7 +260,5 @@ void etcd_join(hf_store *store, hf_op *op)
     etcd_name_entry(&work->names, store, op->place->key, op->place->key_len,
                     work->lease, &op->place->rid);
     etcd_make_value(op, work);
-    if (is_exclusive(op))
-        work->created = guess_taken(store, op->place);
     send_join(op, work);
 }

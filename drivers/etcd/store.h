@@ -270,11 +270,6 @@ struct hf_store {
     hf_id sid; /* the session that attached last */
     int64_t ttl;
     char who[ETCD_WHO_MAX];
-    struct {
-        uint64_t hash; /* of a queue where K/<lease> was taken ... */
-        int64_t
-            created; /* ... by another entry of ours: a guess for the next */
-    } taken;
     etcd_work *spare;
     size_t spare_count;
     hf__line line;         /* of what nobody drives */
