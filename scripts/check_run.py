@@ -36,7 +36,8 @@ NICE = int(os.environ.get("HF_NICE", "10"))
 TALLY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
 EXCUSED = re.compile(r"^skip [^:]*: (needs|this store) ")
 FALLEN = re.compile(r"Sanitizer|runtime error|overlap|two holders|not alone|"
-                    r"was refused, and holds|violat|convict")
+                    r"was refused, and holds|violat|convict|"
+                    r"never_two_holders|never_more_than")
 TIMELESS = {"unit", "sim", "fuzz", "abi", "sweep", "examples"}
 RUNNING = set()  # sessions of the jobs under way
 SANITIZE = {"asan": "address", "tsan": "thread"}

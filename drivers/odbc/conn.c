@@ -142,6 +142,11 @@ static void make_whole(const odbc_port *port, hf_nsec deadline, char *ret,
         add_pair(ret, room, port->known->more);
 }
 
+/* One at a time in this process: psqlodbc sets the locale of all threads while
+ * it connects, and frees what another one has just set; and of two connections
+ * made at once nobody could tell whose socket is whose. */
+static pthread_mutex_t one_dials = PTHREAD_MUTEX_INITIALIZER;
+
 static int dial(odbc_port *port, odbc_conn *conn, hf_nsec deadline,
                 hf_error *err)
 {
@@ -149,6 +154,13 @@ static int dial(odbc_port *port, odbc_conn *conn, hf_nsec deadline,
     odbc_sockets before;
     SQLRETURN code;
 
+    pthread_mutex_lock(&one_dials);
+    if (hfd_now() >= deadline) {
+        pthread_mutex_unlock(&one_dials);
+        return hfd_error(err, HF_EUNAVAIL, "odbc", 0,
+                         "no connection in time: another thread was "
+                         "connecting");
+    }
     set_attributes(conn, deadline);
     make_whole(port, deadline, whole, sizeof whole);
     odbc_sockets_note(&before);
@@ -157,6 +169,7 @@ static int dial(odbc_port *port, odbc_conn *conn, hf_nsec deadline,
     explicit_bzero(whole, sizeof whole);
     if (SQL_SUCCEEDED(code) && (!port->known || port->known->socket))
         conn->fd = odbc_sockets_find(&before, &conn->theirs);
+    pthread_mutex_unlock(&one_dials);
     odbc_sockets_done(&before);
     conn->watch.fd = conn->fd;
     return SQL_SUCCEEDED(code) ? 0 : odbc_connect_error(port, conn->dbc, err);

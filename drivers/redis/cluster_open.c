@@ -77,7 +77,7 @@ static void no_doubt(void *ctx, int code, const char *text)
 }
 
 static int open_aside(redis_cluster *cluster, const redis_settings *settings,
-                      bool waits, hf_error *err)
+                      hf_error *err)
 {
     redis_listener nobody = {cluster, no_message, no_listening, no_doubt};
     redis_settings aside = *settings;
@@ -87,7 +87,6 @@ static int open_aside(redis_cluster *cluster, const redis_settings *settings,
     aside.finder = &cluster->aside_finder;
     aside.lazy = true;
     aside.most = 1;
-    aside.waits = waits;
     return redis_wire_open(&cluster->aside, &aside, &nobody, err);
 }
 
@@ -169,7 +168,7 @@ int redis_cluster_open(hf_store *store, const hf_url *url,
     tag[len] = '\0';
     code = redis_cluster_init(cluster, settings, tag, err);
     if (code == 0)
-        code = open_aside(cluster, settings, store->replicas > 0, err);
+        code = open_aside(cluster, settings, err);
     if (code != 0) {
         close_cluster(cluster);
         return code;

@@ -12,9 +12,8 @@
  * Safety.  One key is at one node at a time, and both agree on where: a session
  * is extended only where its end is kept, only while that lies ahead, and
  * nothing else is decided.  News of entries wait for the renewal after the
- * move.  Where replicas have to confirm (native_replicas.c), those of the node
- * that answered do.  Reply lost: as with every renewal.  Paused: the answer is
- * counted from `sent`. */
+ * move.  Reply lost: as with every renewal.  Paused: the answer is counted from
+ * `sent`. */
 #include <stdio.h>
 
 #include "cluster.h"
@@ -26,12 +25,10 @@ static void encode_keep(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
 
     (void)server;
-    call->before = 0; /* a renewal that was not sent may have left a mark */
     resp_script(out, call, &redis_keep, 1, 3);
     redis_key_word(out, redis_op_of(op)->store, "s", "", 0);
     redis_put_id(out, &op->sid);
     resp_number(out, US(op->ttl));
-    redis_put_wait(out, call, op); /* it writes: no mark */
 }
 
 static void encode_asking(redis_call *call, hf__buf *out,
@@ -39,8 +36,8 @@ static void encode_asking(redis_call *call, hf__buf *out,
 {
     resp_command(out, 1);
     resp_text(out, "ASKING");
-    encode_keep(call, out, server);
     call->before = 1;
+    encode_keep(call, out, server);
 }
 
 /* Like any other call: again and again until its deadline. */
@@ -55,17 +52,12 @@ static void renew_patiently(hf_op *op)
 /* True: it was answered, and op is finished. */
 static bool is_kept(hf_op *op, hf_outcome outcome, const resp *reply)
 {
-    hf_error lacks = {0};
-
     if (outcome != HF_APPLIED || reply->type != RESP_ARRAY)
         return false;
     switch (redis_item(reply, 0)) {
     case 1:
         redis_set_times(op, redis_item(reply, 1), redis_item(reply, 2));
-        if (redis_lacks_replicas(op, &lacks))
-            redis_op_failed(op, HF_UNKNOWN, &lacks);
-        else
-            redis_op_done(op);
+        redis_op_done(op);
         return true;
     case 0:
         redis_op_refuse(op, HF_EEXPIRED, "the session's lease ran out");

@@ -193,6 +193,13 @@ static void two_entries_of_one_session(void)
 
     must_hold(a, &one);
     must_wait(a, &two);
+    /* The first one's is repeated while another of its session waits, and is
+     * no second entry. */
+    again = one;
+    EXPECT_CODE(join(a, &again), 0);
+    EXPECT_EQ(again.verdict, HF_GRANTED);
+    EXPECT_EQ(again.num, one.num);
+    EXPECT_EQ(count_entries(a), 2);
     must_leave(a, &one);
     await_verdict(a, &two, HF_GRANTED);
     /* Its join is repeated where the first one's name is free by now. */
