@@ -131,13 +131,15 @@ static act attach(int kind, const char *e, const char *sid)
 /* Every script, as its session would send it; kind 0: without the question. */
 static void make_acts(int kind, act_list *ret)
 {
+    static const char record[] = B RECORD;
+
     memset(ret, 0, sizeof *ret);
     add_act(ret, (act){&redis_join[kind],
                        {P "l:" B, P "e:" B, P "g:k", P "c"},
-                       {THIRD, "5", "5", B RECORD}});
+                       {THIRD, "5", "5", record}});
     add_act(ret, (act){&redis_join[kind],
                        {P "l:" B, P "e:" B, P "g:free", P "c"},
-                       {THIRD, "5", "5", B RECORD, "t"}});
+                       {THIRD, "5", "5", record, "t"}});
     add_act(ret, (act){&redis_leave[kind], {P "e:" A, P "g:k"}, {RA, "5"}});
     add_act(ret, (act){&redis_leave[kind],
                        {P "e:" B, P "g:k"},
