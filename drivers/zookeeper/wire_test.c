@@ -411,6 +411,16 @@ static void *call_on(void *arg)
     return NULL;
 }
 
+/* The server hangs up behind its answer, and that is lost if others still send
+ * then: the kernel throws away what was not read. */
+static void say_goodbye(world *w, int64_t session)
+{
+    ask a = make_ask(w, session, true, LONG_MS);
+
+    add(&a, ZK_CLOSE, "");
+    EXPECT(drive(&a) != HF_NOT_APPLIED);
+}
+
 static void sessions_under_calls(void)
 {
     bystander all[6] = {0};
@@ -430,7 +440,7 @@ static void sessions_under_calls(void)
         atomic_store(&current, a.replies[0].session);
         test_sleep_ms(10);
         if (i % 3 == 0)
-            EXPECT_EQ(ask_one(&w, a.replies[0].session, ZK_CLOSE, ""), 0);
+            say_goodbye(&w, a.replies[0].session);
     }
     atomic_store(&enough, true);
     for (int i = 0; i < 6; i++) {
