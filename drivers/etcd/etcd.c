@@ -208,27 +208,12 @@ static void on_doubt(void *ctx, int code, const char *text)
 
 static int read_tls(hf_store *store, const hf_url *url, hf_error *err)
 {
-    bool verify = true;
-    hf__tls_options options = {
-        .ca_file = hfd_url_option(url, "ca_file"),
-        .cert_file = hfd_url_option(url, "cert_file"),
-        .key_file = hfd_url_option(url, "key_file"),
-        .server_name = hfd_url_option(url, "tls_name"),
-        .alpn = "h2",
-    };
-    int code = hfd_url_flag(url, "tls_verify", &verify, err);
+    hf__tls_asked asked = {.driver = "etcd",
+                           .with = "etcds://",
+                           .alpn = "h2",
+                           .wanted = strcmp(hfd_url_scheme(url), "etcds") == 0};
 
-    if (code)
-        return code;
-    options.insecure = !verify;
-    if (strcmp(hfd_url_scheme(url), "etcds") == 0)
-        return hf__tls_new(&store->tls, &options, err);
-    for (size_t i = 0; option_names[i]; i++) {
-        if (hfd_url_option(url, option_names[i]))
-            return hfd_error(err, HF_EURL, "etcd", 0,
-                             "option '%s' is for etcds://", option_names[i]);
-    }
-    return 0;
+    return hf__tls_of_url(&store->tls, url, &asked, err);
 }
 
 /* What stands behind the first slash, as it is: "app/" for "/app/". */

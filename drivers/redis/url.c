@@ -129,28 +129,12 @@ static int read_promises(hf_store *store, const hf_url *url, hf_error *err)
 
 static int read_tls(hf_store *store, const hf_url *url, hf_error *err)
 {
-    static const char *const names[] = {"ca_file", "cert_file", "key_file",
-                                        "tls_name", "tls_verify"};
-    bool verify = true;
-    hf__tls_options options = {
-        .ca_file = hfd_url_option(url, "ca_file"),
-        .cert_file = hfd_url_option(url, "cert_file"),
-        .key_file = hfd_url_option(url, "key_file"),
-        .server_name = hfd_url_option(url, "tls_name"),
-    };
-    int code = hfd_url_flag(url, "tls_verify", &verify, err);
+    hf__tls_asked asked = {.driver = "redis",
+                           .with = "TLS (rediss)",
+                           .wanted =
+                               strncmp(hfd_url_scheme(url), "rediss", 6) == 0};
 
-    if (code)
-        return code;
-    options.insecure = !verify;
-    if (strncmp(hfd_url_scheme(url), "rediss", 6) == 0)
-        return hf__tls_new(&store->tls, &options, err);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (hfd_url_option(url, names[i]))
-            return hfd_error(err, HF_EURL, "redis", 0,
-                             "option '%s' is for TLS (rediss)", names[i]);
-    }
-    return 0;
+    return hf__tls_of_url(&store->tls, url, &asked, err);
 }
 
 static int read_database(const hf_url *url, const char *path, int *ret,

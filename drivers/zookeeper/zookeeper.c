@@ -162,28 +162,12 @@ static int read_root(hf_store *store, const hf_url *url, hf_error *err)
 
 static int read_tls(hf_store *store, const hf_url *url, hf_error *err)
 {
-    static const char *const names[] = {"ca_file", "cert_file", "key_file",
-                                        "tls_name", "tls_verify"};
-    bool verify = true;
-    hf__tls_options options = {
-        .ca_file = hfd_url_option(url, "ca_file"),
-        .cert_file = hfd_url_option(url, "cert_file"),
-        .key_file = hfd_url_option(url, "key_file"),
-        .server_name = hfd_url_option(url, "tls_name"),
-    };
-    int code = hfd_url_flag(url, "tls_verify", &verify, err);
+    hf__tls_asked asked = {.driver = "zookeeper",
+                           .with = "zookeepers://",
+                           .wanted =
+                               strcmp(hfd_url_scheme(url), "zookeepers") == 0};
 
-    if (code)
-        return code;
-    options.insecure = !verify;
-    if (strcmp(hfd_url_scheme(url), "zookeepers") == 0)
-        return hf__tls_new(&store->tls, &options, err);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (hfd_url_option(url, names[i]))
-            return hfd_error(err, HF_EURL, "zookeeper", 0,
-                             "option '%s' is for zookeepers://", names[i]);
-    }
-    return 0;
+    return hf__tls_of_url(&store->tls, url, &asked, err);
 }
 
 /* Does this name or number mean the machine itself? */

@@ -22,6 +22,15 @@ typedef struct hf__tls_options {
 int hf__tls_new(hf__tls **ret, const hf__tls_options *options, hf_error *err);
 void hf__tls_free(hf__tls *tls);
 
+typedef struct hf__tls_asked {
+    const char *driver, *with; /* for messages; what the options are for */
+    const char *alpn;
+    bool wanted; /* else its options are refused, and *ret stays as it is */
+} hf__tls_asked;
+/* By ca_file, cert_file, key_file, tls_name and tls_verify of the URL. */
+int hf__tls_of_url(hf__tls **ret, const hf_url *url, const hf__tls_asked *asked,
+                   hf_error *err);
+
 /* The rest is for dial.c.  Handshake on a connected, non-blocking socket. */
 int hf__tls_begin(hf__tls_end **ret, hf__tls *tls, int fd, const char *host,
                   hf_nsec deadline, hf_error *err);
