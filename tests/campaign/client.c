@@ -59,7 +59,11 @@ uint32_t camp_draw(camp_worker *w, uint32_t below)
 
 void camp_name_thread(void)
 {
-    pthread_setname_np(pthread_self(), "camp");
+    char name[16];
+
+    /* By its number: threads of the library inherit the name alone. */
+    snprintf(name, sizeof name, "camp%d", (int)gettid());
+    pthread_setname_np(pthread_self(), name);
 }
 
 static void pause_ms(long ms)

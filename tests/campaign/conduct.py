@@ -115,9 +115,9 @@ def run_one(options, name):
               counts["allowed"], len(one.problems),
               time.monotonic() - begin, processor_seconds() - busy))
     if one.problems:
-        if not all(p.startswith(("I8:", "I9:", "I10:"))
-                   for p in one.problems):
-            print("  violated, from what the clients were told:")
+        # Of the rest a machine that is too busy may be guilty.
+        if not all(re.match(r"I(6|8|9|10)\b", p) for p in one.problems):
+            print("  unsafe: violated, from what the clients were told:")
         for problem in one.problems[:20]:
             print("  " + problem)
         print(one.output)

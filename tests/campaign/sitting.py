@@ -20,7 +20,7 @@ import time
 import diary
 import faults
 import stores
-from servers import NoServer
+from servers import NoServer, PATIENCE
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 THREADS = (3, 1, 2, 1)  # of each client
@@ -110,7 +110,7 @@ class Sitting:
         try:
             for thread in sorted(map(int, os.listdir(folder)))[1:]:
                 with open("%s/%d/comm" % (folder, thread)) as f:
-                    if f.read() != "camp\n":
+                    if f.read() != "camp%d\n" % thread:
                         break
             else:
                 return False
@@ -229,6 +229,15 @@ class Sitting:
             self.look_after()
             time.sleep(0.02)
 
+    def await_servers(self):
+        """Elections take their time; without one the store is to blame, not
+        its clients."""
+        end = time.monotonic() + PATIENCE
+        while not self.store.stands():
+            if time.monotonic() > end:
+                raise NoServer("the servers did not find a leader again")
+            time.sleep(0.1)
+
     def rest(self, seconds):
         """Nobody strikes; but a client may crash all the same."""
         end = time.monotonic() + seconds
@@ -251,11 +260,13 @@ class Sitting:
                     0.05, 1.0) * min(self.lease, 2.4)
             if now >= next_break:
                 self.heal_all()
+                self.await_servers()
                 self.rest(4 * self.lease + 12)
                 next_break = time.monotonic() + EVERY_S
             time.sleep(0.02)
             now = time.monotonic()
         self.heal_all()
+        self.await_servers()
         self.diary.write("CALM")
         self.rest(2 * self.lease)
 

@@ -74,6 +74,10 @@ class Store:
     def leader(self):
         return None
 
+    def stands(self):
+        """Is it all that it is when nothing is wrong?"""
+        return True
+
     def victims(self, rng):
         """Servers that may be struck at once: all, unless it has several."""
         return self.servers

@@ -251,6 +251,10 @@ class Zookeeper(Store):
                 return server
         return None
 
+    def stands(self):
+        return self.leader() is not None and all(
+            server.ready(server) for server in self.servers)
+
     def victims(self, rng):
         return [rng.choice(self.servers)]
 
@@ -325,6 +329,10 @@ class Etcd(Store):
                     b"\netcd_server_is_leader 1" in self.get(i, "/metrics")):
                 return server
         return None
+
+    def stands(self):
+        return self.leader() is not None and all(
+            server.ready(server) for server in self.servers)
 
     def victims(self, rng):
         return [rng.choice(self.servers)]

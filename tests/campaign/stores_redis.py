@@ -148,6 +148,10 @@ class Members(RedisFamily):
         said = tell(server.port, "INFO replication")
         return "role:master" in said or "master_link_status:up" in said
 
+    def stands(self):
+        return self.leader() is not None and all(map(self.follows,
+                                                     self.servers))
+
     def victims(self, rng):
         return [rng.choice(self.everybody())]
 
