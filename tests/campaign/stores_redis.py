@@ -277,7 +277,7 @@ class Cluster(Members):
                     "--cluster-announce-bus-port",
                     str(fronts[self.count + i]), "--cluster-node-timeout",
                     str(self.timeout_ms), "--cluster-config-file",
-                    "nodes.conf"], self.stands)
+                    "nodes.conf"], self.serves)
             with open(os.path.join(server.home, "nodes.conf"), "w") as f:
                 for j in range(self.count):
                     f.write(self.plan(j, fronts, j == i) + "\n")
@@ -301,7 +301,7 @@ class Cluster(Members):
             "-" if leads else "%040x" % 1, j + 1 if leads else 1,
             " %d-%d" % (first, last) if leads else "")
 
-    def stands(self, server):
+    def serves(self, server):
         return ("cluster_state:ok" in tell(server.port, "CLUSTER INFO")
                 and self.follows(server))
 
