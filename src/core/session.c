@@ -10,8 +10,8 @@
  * pushes of an earlier session are recognised wherever they arrive.  Entries
  * are made in a session alone: whoever is about to join when it ends goes back
  * in line, since what he would make belongs to none, and nobody would look for
- * it.  An attach without an answer is not repeated under the same sid: a session
- * id is never used twice (safety, trap 6). */
+ * it.  An attach without an answer is not repeated under the same sid: a
+ * session id is never used twice (safety, trap 6). */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
