@@ -190,6 +190,10 @@ static void end_window(camp_case *c, const camp_record *r)
         if (w->fault == r->code && w->healed == 0) {
             w->healed = r->at;
             w->to = r->at + c->lease;
+            if (r->number) { /* it found nobody to strike */
+                w->fault = 0;
+                w->to = r->at;
+            }
             return;
         }
     }

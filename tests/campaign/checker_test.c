@@ -417,6 +417,11 @@ static void allowed_by_the_page(void)
     EXPECT_EQ(judged(), 1);
     plot[0].token = 1 << 9; /* the page says that this fault may do it */
     EXPECT_EQ(judged(), 0);
+    put(CAMP_HEALED, 0, 0, 51)->code = 9;
+    EXPECT_EQ(judged(), 0);
+    plot[lines - 1].number = 1; /* it was not done */
+    EXPECT_EQ(judged(), 1);
+    plot[lines - 1].number = 0;
     plot[0].token = 1 << 8; /* another one */
     EXPECT_EQ(judged(), 1);
     plot[0].token = 1 << 9;

@@ -36,7 +36,8 @@ def read_options():
         prog="campaign", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stores", metavar="NAME,...", default="all",
-                        help="of " + ", ".join(stores.STORES))
+                        help="of " + ", ".join(stores.STORES) + "; and, not "
+                        "safe, " + ", ".join(stores.UNSAFE))
     parser.add_argument("--faults", metavar="N,...", default="all",
                         help="of " + ", ".join("%d (%s)" % (n, row[0])
                                                for n, row in
@@ -70,7 +71,7 @@ def read_options():
     options.stores = (list(stores.STORES) if options.stores == "all"
                       else options.stores.split(","))
     for name in options.stores:
-        if name not in stores.STORES:
+        if name not in stores.STORES and name not in stores.UNSAFE:
             parser.error("no store '%s'" % name)
     if options.faults == "all":
         options.faults = None

@@ -71,7 +71,8 @@ typedef struct camp_record {
                         CONFIG: a bit for each fault that excuses two holders */
     uint64_t number; /* SEEN: the place; ACT: the largest token so far;
                         CHANGE: the hf_state; BEGIN: the pid; END: descriptors
-                        now; ASK: the request above, if it takes it again */
+                        now; ASK: the request above, if it takes it again;
+                        HEALED: 1 is that nobody was struck */
     uint32_t life;   /* the process; 0: the conductor */
     uint32_t task;   /* the request of that process, and its hold */
     int32_t code;    /* an HF_E...; ACT: 1 is refused; END: threads left;

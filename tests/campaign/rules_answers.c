@@ -22,8 +22,9 @@ static bool is_allowed(const camp_case *c, int code, int64_t from, int64_t to)
 {
     static const struct {
         int code, fault;
-    } excused[] = {{HF_EAUTH, 23},  {HF_EPERM, 23},  {HF_ENOMEM, 31},
-                   {HF_EPROTO, 24}, {HF_EPROTO, 26}, {HF_EPROTO, 23}};
+    } excused[] = {{HF_EAUTH, 23},  {HF_EPERM, 23},  {HF_ENOMEM, 30},
+                   {HF_ENOMEM, 31}, {HF_EPROTO, 24}, {HF_EPROTO, 26},
+                   {HF_EPROTO, 23}};
     hf_class class = hf_error_class(code);
 
     for (size_t i = 0; i < sizeof excused / sizeof *excused; i++) {

@@ -49,7 +49,7 @@ class Sitting:
         self.build = options.build
         self.rng = random.Random("%s %d" % (name, seed))
         self.lives, self.next_life = {}, 1
-        self.problems, self.injected = [], {}
+        self.problems, self.injected, self.tried = [], {}, {}
         self.heals = []  # (when, number, strikes, heal)
         self.output = ""
 
@@ -198,21 +198,28 @@ class Sitting:
         busy = {one for _, _, strikes, _ in self.heals for one in strikes}
         free = [n for n in possible if not busy & set(faults.TABLE[n][1])
                 and (n != 18 or self.clocks)]
-        if not free:
-            return
-        # The one that came least often so far, so that all come.
-        least = min(self.injected.get(n, 0) for n in free)
-        number = self.rng.choice(
-            [n for n in free if self.injected.get(n, 0) == least])
+        # The one that was tried least often so far, so that all come; if it
+        # finds nobody to strike, another one.
+        while free:
+            least = min(self.tried.get(n, 0) for n in free)
+            number = self.rng.choice(
+                [n for n in free if self.tried.get(n, 0) == least])
+            self.tried[number] = least + 1
+            if self.strike(number):
+                return
+            free.remove(number)
+
+    def strike(self, number):
         _, strikes, function = faults.TABLE[number]
         self.diary.write("FAULT", code=number)
         done = function(self, self.rng)
         if done is None:
-            self.diary.write("HEALED", code=number)
-            return
+            self.diary.write("HEALED", code=number, number=1)
+            return False
         self.injected[number] = self.injected.get(number, 0) + 1
         seconds, heal = done
         self.heals.append((time.monotonic() + seconds, number, strikes, heal))
+        return True
 
     def heal(self, all_of_them=False):
         now = time.monotonic()
@@ -362,7 +369,8 @@ class Sitting:
         with open(self.clock, "wb") as f:
             f.write(bytes(8))
         self.arena = diary.Arena(os.path.join(root, "arena"))
-        self.store = stores.STORES[self.name](self)
+        self.store = (stores.STORES.get(self.name)
+                      or stores.UNSAFE[self.name])(self)
         self.lease = self.store.lease_ms / 1000
         try:
             self.store.start()

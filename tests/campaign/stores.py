@@ -383,3 +383,4 @@ class Etcd(Store):
 STORES = {store.name: store for store in (
     Sqlite, stores_redis.Redis, stores_redis.Sentinel, stores_redis.Cluster,
     stores_redis.Redlock, Postgres, Mariadb, Odbc, Zookeeper, Etcd)}
+UNSAFE = {"loose": stores_redis.Loose}  # not among all of them

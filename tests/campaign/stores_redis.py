@@ -181,6 +181,7 @@ class Sentinel(Members):
     name = "sentinel"
     lease_ms = 3000
     sentinels = 3
+    strictly = "&max_lease_ms=3000&lag_ms=3000"
 
     def make(self):
         ports = [free_port() for _ in range(self.count)]
@@ -191,7 +192,7 @@ class Sentinel(Members):
         for i, port in enumerate(asks):
             self.helpers.append(self.make_sentinel(i, port, asks, fronts))
         self.asks = asks
-        query = "?ns=camp&max_lease_ms=3000&lag_ms=3000"
+        query = "?ns=camp" + self.strictly
         self.url, self.direct = (
             "redis+sentinel://camp:camp@%s/primary%s" % (
                 ",".join("127.0.0.1:%d" % port for port in some), query)
@@ -250,6 +251,20 @@ class Sentinel(Members):
             if server and server.runs() and not server.paused:
                 return server
         return None
+
+
+class Loose(Sentinel):
+    """As unsafe as the page says: not strict, and a primary that is cut off
+    goes on.  Only by its name: it is there to be convicted (--claim)."""
+
+    name = "loose"
+    strictly = "&strict=no"
+    excuses = (6, 7, 8, 9, 10, 12, 19, 20)
+
+    def announced(self, i):
+        words = super().announced(i)
+        words[words.index("--min-replicas-to-write") + 1] = "0"
+        return words
 
 
 class Cluster(Members):
