@@ -79,15 +79,36 @@ unsigned round_heard(const redlock_round *round)
     return heard;
 }
 
-/* With mu held. */
+/* Did a majority do it, or can none have done it any more? */
+static bool is_number_decided(const redlock_round *round)
+{
+    size_t nodes = round->store->count;
+    unsigned done = 0, heard = round_heard(round);
+
+    for (size_t i = 0; i < nodes; i++)
+        done += round->calls[i].landed &&
+                round->calls[i].outcome == HF_APPLIED &&
+                round->calls[i].said > 0;
+    return done >= vote_majority(nodes) ||
+           heard > done + nodes - vote_majority(nodes);
+}
+
+/* With mu held.  It must ask what the judge of this round will ask: what ends
+ * too early ends open, and is asked again in vain. */
 static bool is_decided(const redlock_round *round)
 {
     size_t nodes = round->store->count;
 
     if (round->pending == 0)
         return true;
+    if (round->shape == SHAPE_NUMBER)
+        return is_number_decided(round);
     if (round->places == 0)
         return round_heard(round) >= vote_majority(nodes);
+    if (round->leaves)
+        return vote_leave(round->votes, round->places, nodes, round->given,
+                          round->content)
+                   .verdict != VOTE_OPEN;
     for (size_t i = 0; i < round->places; i++) {
         vote_tally tally = round_tally(round, i);
 
