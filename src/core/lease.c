@@ -192,10 +192,17 @@ hf_nsec hf__lease_store_clock(hf__lease *lease, hf_nsec sent, hf_nsec now,
     offset_us = store_us - (sent + (now - sent) / 2) / 1000;
     jump = (offset_us - lease->store_minus_boot_us) * 1000;
     slack += lease->store_trip;
-    lease->store_minus_boot_us = offset_us;
     lease->store_sent = sent;
+    if (!first && jump <= slack && jump >= -slack) {
+        /* A slow answer may hide a jump: what was known before it stays, and
+           the next quick one tells. */
+        if (now - sent > lease->store_trip + hf__lease_guard(lease->ttl))
+            return 0;
+        jump = 0;
+    }
+    lease->store_minus_boot_us = offset_us;
     lease->store_trip = now - sent;
-    if (first || (jump <= slack && jump >= -slack))
+    if (first || jump == 0)
         return 0;
     if (jump > 0 && (lease->state == HF_HELD || lease->state == HF_DOUBTFUL)) {
         lease->deadline -= jump;

@@ -206,6 +206,27 @@ static void a_store_set_forward_shortens(void)
     EXPECT_EQ(lease.state, HF_HELD);
 }
 
+/* The answer that could have told was under way for as long as the jump. */
+static void a_slow_answer_hides_no_jump(void)
+{
+    hf__lease lease = begun();
+    hf_nsec sent;
+
+    hf__lease_store_clock(&lease, now_ns, now_ns, store_us(0));
+    pass(1000);
+    sent = now_ns;
+    pass(6000);
+    EXPECT_EQ(
+        hf__lease_store_clock(&lease, sent, now_ns, store_us(HF_MS(2000))), 0);
+    EXPECT_EQ(lease.state, HF_HELD);
+    pass(1000);
+    EXPECT_EQ(
+        hf__lease_store_clock(&lease, now_ns, now_ns, store_us(HF_MS(5000))),
+        HF_MS(5000));
+    EXPECT_EQ(lease.state, HF_DOUBTFUL);
+    EXPECT(lease.clock_doubt);
+}
+
 static void an_answer_from_before_the_step_counts_less(void)
 {
     hf__lease lease = begun();
@@ -280,6 +301,7 @@ int main(int argc, char **argv)
         TEST(a_wall_clock_that_runs_ahead_is_doubt),
         TEST(a_wall_clock_set_back_means_nothing),
         TEST(a_store_set_forward_shortens),
+        TEST(a_slow_answer_hides_no_jump),
         TEST(an_answer_from_before_the_step_counts_less),
         TEST(a_store_set_back_means_nothing),
         TEST(a_store_without_a_clock_says_nothing),
