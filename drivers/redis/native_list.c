@@ -241,7 +241,8 @@ static void rows_landed(redis_call *call, hf_outcome outcome, const resp *reply,
     resp cursor, row, who[3];
 
     if (outcome != HF_APPLIED || reply->type != RESP_ARRAY ||
-        reply->number < 5) {
+        reply->number < 5 ||
+        (!list->by_key && resp_item(reply, 1).type != RESP_STRING)) {
         hf_error bad;
 
         hfd_error(&bad, HF_EPROTO, "redis", 0, "a listing is malformed");
