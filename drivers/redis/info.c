@@ -19,10 +19,13 @@ enum { MICROS = 1000000 };
 static const char *find_field(const resp *info, const char *name,
                               size_t *ret_len)
 {
-    const char *at = info->text, *end = at + info->len;
+    const char *at = info->text, *end;
     size_t name_len = strlen(name);
 
-    while (info->type == RESP_STRING && at < end) {
+    if (info->type != RESP_STRING)
+        return NULL;
+    end = at + info->len;
+    while (at < end) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         size_t len = (size_t)((stop ? stop : end) - at);
 

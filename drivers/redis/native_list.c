@@ -141,10 +141,11 @@ static void push_word(words *w, const char *text, size_t len)
 /* The next one, without taking it; false: none is left. */
 static bool peek_word(const words *w, const char **ret, size_t *ret_len)
 {
-    const char *at = w->buf.data + w->buf.start + w->at;
+    const char *at;
 
     if (w->at >= hf__buf_len(&w->buf))
         return false;
+    at = w->buf.data + w->buf.start + w->at;
     memcpy(ret_len, at, sizeof *ret_len);
     *ret = at + sizeof *ret_len;
     return true;
