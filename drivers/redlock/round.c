@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../redis/info.h"
 #include "redlock.h"
 
 enum { SLICE_MS = 10, NODE_LEAST_MS = 20, NODE_MOST_MS = 100 };
@@ -201,7 +202,7 @@ static vote read_vote(resp *at)
     if (code >= VOTE_MINE && code <= VOTE_ALIEN)
         v.code = (vote_code)code;
     *at = resp_at(at->after);
-    v.left_ms = resp_int(at, -2);
+    v.left_ms = format_left(at);
     *at = resp_at(at->after);
     number = resp_int(at, 0);
     v.number = number > 0 ? (uint64_t)number : 0;
@@ -214,7 +215,7 @@ static bool hear(redlock_call *call, const resp *reply)
 {
     redlock_round *round = call->round;
     size_t places = round->places;
-    resp first = resp_item(reply, 0), second;
+    resp first = resp_item(reply, 0);
 
     if (round->shape == SHAPE_NUMBER) {
         call->said = reply->number;
@@ -222,12 +223,9 @@ static bool hear(redlock_call *call, const resp *reply)
     }
     if (reply->type != RESP_ARRAY)
         return false;
+    if (round->shape == SHAPE_TIME)
+        return redis_read_time(reply, &call->said);
     call->said = resp_int(&first, 0);
-    if (round->shape == SHAPE_TIME) {
-        second = resp_item(reply, 1);
-        call->said = call->said * 1000000 + resp_int(&second, 0);
-        return call->said > 0;
-    }
     if (places > 0 && reply->number != (int64_t)(3 * places + 1))
         return false;
     for (size_t i = 0; i < places; i++) {
