@@ -217,11 +217,15 @@ static void renew_reply_late(void)
     for (int i = 0; i < 2; i++) { /* a session's lease, and a hold's own */
         world w = world_begin(NULL, layouts[i].query);
         hf_session *s = open_at(w.through, 6000);
-        hf_hold *hold = take(s, "k");
+        hf_lock_options opt = {HF_LOCK_OPTIONS, .lease_ms = i ? 6000 : 0};
+        hf_hold *hold = NULL;
         long long asked, left, rest;
+        hf_error err;
         int code;
 
         fprintf(stderr, "%s\n", layouts[i].query);
+        EXPECT_OK(hf_lock(s, "k", &opt, &hold, &err), err);
+        EXPECT_OK(hf_renew(hold, &err), err); /* the script is known now */
         proxy_set(w.p, &(proxy_rule){.command = "EVALSHA",
                                      .nth = 1,
                                      .act = PROXY_DELAY,

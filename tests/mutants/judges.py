@@ -60,8 +60,8 @@ class Build:
         return self.tests[name]
 
     def make(self, judges):
-        """All that these judges run."""
-        targets = {"campaign_parts"}
+        """All that these judges run, and the modules that they load."""
+        targets = {"campaign_parts", "holdfast-fault", "holdfast-trace"}
         for kind, name, *_ in judges:
             for word in self.command(name) if kind == "test" else ():
                 if word.startswith(self.folder + os.sep):
