@@ -6,6 +6,8 @@
  * all before, and nothing left behind when the session has gone. */
 #include "redis_fault_test.h"
 
+#include <string.h>
+
 /* The formats, and how many keys each leaves behind for ever. */
 static const struct {
     const char *query;
@@ -192,6 +194,57 @@ static void renew_is_lost(void)
     }
 }
 
+/* What the server says is left: of the session, or of the lock. */
+static long long rest_at(server *s, bool native)
+{
+    char key[128] = "k";
+
+    if (native) {
+        const char *found = strstr(server_ask(s, "KEYS *:l:*"), "hf:");
+        size_t len = found ? strcspn(found, "\r") : 0;
+
+        EXPECT(len > 0 && len < sizeof key);
+        memcpy(key, found, len);
+        key[len] = '\0';
+    }
+    return server_number(s, "PTTL %s", key);
+}
+
+/* However late the answer, the lease counts from the question: the server has
+ * at least as much left, whenever it is asked. */
+static void renew_reply_late(void)
+{
+    for (int i = 0; i < 2; i++) { /* a session's lease, and a hold's own */
+        world w = world_begin(NULL, layouts[i].query);
+        hf_session *s = open_at(w.through, 6000);
+        hf_lock_options opt = {HF_LOCK_OPTIONS, .lease_ms = i ? 6000 : 0};
+        hf_hold *hold = NULL;
+        long long asked, left, rest;
+        hf_error err;
+        int code;
+
+        fprintf(stderr, "%s\n", layouts[i].query);
+        EXPECT_OK(hf_lock(s, "k", &opt, &hold, &err), err);
+        EXPECT_OK(hf_renew(hold, &err), err); /* the script is known now */
+        proxy_set(w.p, &(proxy_rule){.command = "EVALSHA",
+                                     .nth = 1,
+                                     .act = PROXY_DELAY,
+                                     .ms = 900}); /* of 1000 */
+        code = hf_renew(hold, NULL);
+        EXPECT(code == 0 || code == HF_EUNKNOWN || code == HF_EUNAVAIL);
+        asked = test_now_ms();
+        left = hf_hold_remaining_ms(hold);
+        rest = rest_at(w.s, i == 0);
+        fprintf(stderr, "%lld ms here, %lld there\n", left, rest);
+        EXPECT(left > 0 && left <= rest + (test_now_ms() - asked) + 1);
+        EXPECT_EQ(proxy_struck(w.p), 1);
+        proxy_set(w.p, NULL);
+        give(hold);
+        hf_close(s);
+        expect_clean(&w, layouts[i].keys);
+    }
+}
+
 /* A grant that is pushed and does not arrive: found by the timed look. */
 static void push_is_lost(void)
 {
@@ -369,6 +422,7 @@ static const test_case cases[] = {TEST(join_reply_lost),
                                   TEST(join_reply_late),
                                   TEST_LIMIT(leave_is_lost, 120),
                                   TEST_LIMIT(renew_is_lost, 120),
+                                  TEST(renew_reply_late),
                                   TEST(push_is_lost),
                                   TEST_LIMIT(all_connections_cut, 90),
                                   TEST_LIMIT(black_hole, 90),

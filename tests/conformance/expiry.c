@@ -39,12 +39,16 @@ static void dead_holder_is_passed_over(void)
  * renew all say so. */
 static void expired_is_final(void)
 {
-    party *a = party_open(lease_ms());
+    party *a = party_open(lease_ms()), *b = party_open(lease_ms());
     hf_place held = make_place("k", HF_EXCLUSIVE);
     hf_place next = make_place("k2", HF_EXCLUSIVE);
+    hf_place late = make_place("k3", HF_EXCLUSIVE);
 
     must_hold(a, &held);
     outlive_lease();
+    /* One is told by its renewal, the other has asked nothing before. */
+    EXPECT_CODE(try_join(b, &late), HF_EEXPIRED);
+    EXPECT_CODE(join(b, &late), HF_EEXPIRED);
     EXPECT_CODE(party_renew(a, LONG_MS), HF_EEXPIRED);
     EXPECT_CODE(join(a, &next), HF_EEXPIRED);
     EXPECT_CODE(try_join(a, &next), HF_EEXPIRED);
@@ -57,6 +61,7 @@ static void expired_is_final(void)
     must_leave(a, &next);
     EXPECT_EQ(count_entries(a), 0);
     party_close(a);
+    party_drop(b);
 }
 
 static void newcomer_drops_the_dead(void)
