@@ -40,7 +40,8 @@ JAVA = {
          SHEDLOCK + "jdbc-template:6.10.0", SHEDLOCK + "redis-spring:6.10.0",
          "org.apache.curator:curator-recipes:5.9.0",
          "org.slf4j:slf4j-nop:2.0.16"] + SQL,
-        ["SpringRedis", "SpringJdbc", "CuratorPeer", "ShedLockPeer"]),
+        ["SpringRedis", "SpringJdbc", "CuratorPeer", "ShedLockPeer", "RawJdbc",
+         "RawZooKeeper"]),
     "spring7": (
         [SPRING + "redis:7.0.5", SPRING + "jdbc:7.0.5",
          "io.lettuce:lettuce-core:6.8.1.RELEASE",
@@ -162,11 +163,15 @@ def jars(name):
     return os.path.join(folder, name, "target", "dependency", "*")
 
 
-def java(name):
+# What spares a machine on which many of them start; not for one that measures.
+SPARING = ["-Xmx160m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+
+
+def java(name, measured=False):
     """The command of a JVM with these libraries."""
     path = jars(name)
     files = [os.path.join(HERE, "java", one + ".java")
-             for one in ["Peer", "Reflect"] + JAVA[name][1]]
+             for one in ["Peer", "Bench", "Reflect"] + JAVA[name][1]]
     words = [path]
     for one in files:
         with open(one) as f:
@@ -182,7 +187,7 @@ def java(name):
                 capture_output=True, text=True)
             if made.returncode != 0:
                 raise Failed("javac: " + made.stderr)
-    return ["java", "-Xmx160m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+    return ["java"] + ([] if measured else SPARING) + [
             "-XX:-UsePerfData", "-Xshare:auto",
             "-Duser.timezone=" + ZONES.get(name, "UTC"), "-cp",
             folder + ":" + path, "Peer"]
@@ -196,17 +201,20 @@ def go():
     version = re.match(r"go1\.(\d+)", said or "")
     if not version or int(version.group(1)) < 22:
         raise Skip("needs Go 1.22 or newer")
-    with open(os.path.join(HERE, "go", "peer.go")) as f:
-        source = f.read()
+    sources = {}
+    for name in ("peer.go", "bench.go"):
+        with open(os.path.join(HERE, "go", name)) as f:
+            sources[name] = f.read()
     pins = ["%s %s" % item for item in sorted(GO.items())]
-    with claim("go", pins + [source]) as (folder, needed):
+    with claim("go", pins + list(sources.values())) as (folder, needed):
         if needed:
             tell("fetching and compiling Go libraries")
             with open(os.path.join(folder, "go.mod"), "w") as f:
                 f.write("module peer\n\ngo 1.22\n\nrequire (\n\t%s\n)\n"
                         % "\n\t".join(pins))
-            with open(os.path.join(folder, "peer.go"), "w") as f:
-                f.write(source)
+            for name, source in sources.items():
+                with open(os.path.join(folder, name), "w") as f:
+                    f.write(source)
             fetch("go", ["go", "build", "-p", "2", "-o", "peer", "."],
                   "a Go module proxy",
                   ["# peer\n", "unknown revision", "invalid version"], folder,
@@ -253,7 +261,7 @@ def node():
     return ["node", os.path.join(HERE, "peer.mjs"), folder]
 
 
-def command(program):
+def command(program, measured=False):
     if program in JAVA:
-        return java(program)
+        return java(program, measured)
     return {"go": go, "python": python, "node": node}[program]()

@@ -4,6 +4,7 @@ KIND is `redis-py` (AT HOST:PORT) or `kazoo` (AT HOST:PORT/ROOT; also
 `kazoo-write`).  Each lane is a thread with a client of its own.
 """
 
+import copy
 import os
 import queue
 import random
@@ -12,11 +13,20 @@ import sys
 import threading
 import time
 
+LANES = {}
 SAYING = threading.Lock()
 STORM_NS = 300 * 10 ** 9
 
 
-class RedisPy:
+class Client:
+    def share(self):
+        """For another lane: the same connections, locks of its own."""
+        other = copy.copy(self)
+        other.held = {}
+        return other
+
+
+class RedisPy(Client):
     def __init__(self, at, lease_ms):
         import redis
         host, port = at.split(":")
@@ -38,7 +48,7 @@ class RedisPy:
         return self.of(key).reacquire()
 
 
-class Kazoo:
+class Kazoo(Client):
     def __init__(self, at, lease_ms, recipe="Lock"):
         from kazoo.client import KazooClient
         hosts, _, root = at.partition("/")
@@ -131,6 +141,30 @@ class Lane:
             f.writelines(lines)
         self.answer("done", begun, len(lines))
 
+    def do_join(self, asked, other):
+        self.client = LANES[other].client.share()
+        self.answer("joined", asked, other)
+
+    def do_bench(self, begun, key, keys, ms, most, hold_us, log):
+        now, turns = time.monotonic_ns, []
+        keys, most, hold = int(keys), int(most), int(hold_us) / 1e6
+        names = ([key] if keys == 1 else
+                 ["%s-%d" % (key, i) for i in range(keys)])
+        end = begun + int(ms) * 1000000 if ms != "0" else float("inf")
+        while now() < end and (not most or len(turns) < most):
+            name, asked = names[len(turns) % keys], now()
+            self.client.lock(name, True)
+            got = now()
+            if hold:
+                time.sleep(hold)
+            gave = now()
+            self.client.unlock(name)
+            turns.append((asked, got, gave, now()))
+        if log != "-":
+            with open(log, "w") as f:
+                f.writelines("%d %d %d %d\n" % turn for turn in turns)
+        self.answer("done", begun, len(turns))
+
 
 def count(folder):
     try:
@@ -155,15 +189,14 @@ def section(folder, asked):
 
 
 def main():
-    lanes = {}
     print("ready", flush=True)
     for line in sys.stdin:
         words = line.split()
         if words[1] == "crash":
             os.kill(os.getpid(), signal.SIGKILL)
-        if words[0] not in lanes:
-            lanes[words[0]] = Lane(words[0])
-        lanes[words[0]].lines.put(words)
+        if words[0] not in LANES:
+            LANES[words[0]] = Lane(words[0])
+        LANES[words[0]].lines.put(words)
     os._exit(0)
 
 

@@ -1,8 +1,8 @@
 // peer.go - the lines that peer.c describes, for libraries in Go.
 //
-// Knows etcd's clientv3/concurrency (KIND etcd), redsync and bsm/redislock; AT
-// is HOST:PORT.  Each lane is a goroutine with a client of its own, which for
-// etcd is a session of its own.
+// Knows etcd's clientv3/concurrency (KIND etcd), redsync, bsm/redislock, and
+// the command that those two are made of (setnx); AT is HOST:PORT.  Each lane is
+// a goroutine with a client of its own, which for etcd is a session of its own.
 package main
 
 import (
@@ -33,12 +33,14 @@ var (
 	errNotHere = errors.New("not held here")
 	saying     sync.Mutex
 	anyTime    = context.Background()
+	lanes      sync.Map // by name
 )
 
 type client interface {
 	lock(key string, wait bool) (string, error) // errBusy if it may not wait
 	unlock(key string) error
 	renew(key string) (known bool, err error)
+	share() (client, error) // for another lane, on the same connections
 }
 
 func nowNs() int64 {
@@ -51,6 +53,7 @@ func nowNs() int64 {
 
 type etcdClient struct {
 	session *concurrency.Session
+	lease   time.Duration
 	held    map[string]*concurrency.Mutex
 }
 
@@ -60,9 +63,18 @@ func openEtcd(at string, lease time.Duration) (client, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newSession(c, lease)
+}
+
+// A mutex belongs to a session: two lanes of one session would both hold it.
+func newSession(c *clientv3.Client, lease time.Duration) (client, error) {
 	s, err := concurrency.NewSession(c,
 		concurrency.WithTTL(int((lease+time.Second-1)/time.Second)))
-	return &etcdClient{s, map[string]*concurrency.Mutex{}}, err
+	return &etcdClient{s, lease, map[string]*concurrency.Mutex{}}, err
+}
+
+func (e *etcdClient) share() (client, error) {
+	return newSession(e.session.Client(), e.lease)
 }
 
 func (e *etcdClient) lock(key string, wait bool) (string, error) {
@@ -80,6 +92,9 @@ func (e *etcdClient) lock(key string, wait bool) (string, error) {
 		return "", err
 	}
 	e.held[key] = m
+	if measured {
+		return "", nil // what asks for the token is no part of the lock
+	}
 	got, err := e.session.Client().Get(anyTime, m.Key())
 	if err != nil || len(got.Kvs) != 1 {
 		return "", fmt.Errorf("no key of ours: %v", err)
@@ -110,6 +125,10 @@ func openRedsync(at string, lease time.Duration) (client, error) {
 	pool := goredis.NewPool(redis.NewClient(&redis.Options{Addr: at}))
 	return &redsyncClient{redsync.New(pool), lease,
 		map[string]*redsync.Mutex{}}, nil
+}
+
+func (r *redsyncClient) share() (client, error) {
+	return &redsyncClient{r.sync, r.lease, map[string]*redsync.Mutex{}}, nil
 }
 
 func (r *redsyncClient) of(key string) *redsync.Mutex {
@@ -170,10 +189,17 @@ func openBsm(at string, lease time.Duration) (client, error) {
 		map[string]*redislock.Lock{}}, nil
 }
 
+func (b *bsmClient) share() (client, error) {
+	return &bsmClient{b.locker, b.lease, map[string]*redislock.Lock{}}, nil
+}
+
 func (b *bsmClient) lock(key string, wait bool) (string, error) {
 	strategy := redislock.NoRetry()
 	if wait {
 		strategy = redislock.LinearBackoff(20 * time.Millisecond)
+	}
+	if wait && measured { // as its guide has it
+		strategy = redislock.LinearBackoff(100 * time.Millisecond)
 	}
 	// Without a deadline it gives up after the time to live.
 	until, cancel := context.WithTimeout(anyTime, time.Hour)
@@ -273,7 +299,8 @@ func (l *lane) storm(w []string, begun int64) error {
 func (l *lane) open(w []string) (err error) {
 	ms, _ := strconv.Atoi(w[4])
 	make := map[string]func(string, time.Duration) (client, error){
-		"etcd": openEtcd, "redsync": openRedsync, "bsm": openBsm}[w[2]]
+		"etcd": openEtcd, "redsync": openRedsync, "bsm": openBsm,
+		"setnx": openSetNx}[w[2]]
 	l.client, err = make(w[3], time.Duration(ms)*time.Millisecond)
 	return err
 }
@@ -311,6 +338,10 @@ func (l *lane) obey(w []string, asked int64) error {
 		}
 	case "storm":
 		return l.storm(w, asked)
+	case "join":
+		return l.join(w[2], asked)
+	case "bench":
+		return l.bench(w, asked)
 	case "close":
 		l.client = nil
 		l.answer("closed", asked, "")
@@ -330,17 +361,17 @@ func (l *lane) run() {
 }
 
 func main() {
-	lanes := map[string]*lane{}
 	fmt.Println("ready")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		w := strings.Fields(in.Text())
 		if w[1] == "crash" {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
-		if lanes[w[0]] == nil {
-			lanes[w[0]] = &lane{name: w[0], lines: make(chan []string, 16)}
-			go lanes[w[0]].run()
+		made, known := lanes.LoadOrStore(w[0],
+			&lane{name: w[0], lines: make(chan []string, 16)})
+		if !known {
+			go made.(*lane).run()
 		}
-		lanes[w[0]].lines <- w
+		made.(*lane).lines <- w
 	}
 }

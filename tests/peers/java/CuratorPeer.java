@@ -4,9 +4,9 @@
  * AT is `HOST:PORT/ROOT`, the variant `mutex`, `write`, `semaphore` (of one
  * lease) or `spring`; the lease is the session's time.  Plain Curator as its
  * guide shows it. */
-import java.util.HashMap;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
@@ -22,8 +22,8 @@ public final class CuratorPeer implements Peer.Client {
     private final CuratorFramework client;
     private final String variant, root;
     private final ZookeeperLockRegistry registry;
-    private final Map<String, InterProcessLock> locks = new HashMap<>();
-    private final Map<String, Lease> leases = new HashMap<>();
+    private final Map<String, InterProcessLock> locks = new ConcurrentHashMap<>();
+    private final Map<String, Lease> leases = new ConcurrentHashMap<>();
 
     public CuratorPeer(String variant, String at, long leaseMs)
             throws Exception {
