@@ -67,7 +67,7 @@ def zookeeper(server):
               at + "/raw"),
         Entry("Curator 5.9, InterProcessMutex", "spring6", "CuratorPeer:mutex",
               at + "/curator"),
-        Entry("Spring Integration 6.5", "spring6", "CuratorPeer:spring",
+        Entry("Spring Integration 6.5", "spring6", "SpringZookeeper:",
               at + "/spring"),
         Entry("kazoo 2.10, Lock", "python", "kazoo", at + "/kazoo"),
     ]

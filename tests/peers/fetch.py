@@ -40,8 +40,8 @@ JAVA = {
          SHEDLOCK + "jdbc-template:6.10.0", SHEDLOCK + "redis-spring:6.10.0",
          "org.apache.curator:curator-recipes:5.9.0",
          "org.slf4j:slf4j-nop:2.0.16"] + SQL,
-        ["SpringRedis", "SpringJdbc", "CuratorPeer", "ShedLockPeer", "RawJdbc",
-         "RawZooKeeper"]),
+        ["SpringRedis", "SpringJdbc", "CuratorPeer", "SpringZookeeper",
+         "ShedLockPeer", "RawJdbc", "RawZooKeeper"]),
     "spring7": (
         [SPRING + "redis:7.0.5", SPRING + "jdbc:7.0.5",
          "io.lettuce:lettuce-core:6.8.1.RELEASE",
@@ -53,15 +53,28 @@ JAVA = {
     "redisson4": (["org.redisson:redisson:4.7.0",
                    "org.slf4j:slf4j-nop:2.0.16"], ["RedissonPeer"]),
 }
+# What Debian has of Curator, for where no registry can be reached.
+DEBIAN = ["zookeeper", "zookeeper-jute", "zookeeper-recipes-lock",
+          "curator-client", "curator-framework", "curator-recipes", "guava",
+          "slf4j-api", "slf4j-nop", "metrics-core",
+          "netty-buffer", "netty-codec", "netty-common", "netty-handler",
+          "netty-resolver", "netty-transport", "netty-transport-native-epoll",
+          "netty-transport-native-unix-common"]
+DEBIAN_PYTHON = "/usr/bin/python3"  # for which its packages are
 # Spring before 6.0 writes the JVM's local time: one that nobody has by chance.
 ZONES = {"spring5": "GMT+05:30"}
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:"\
     "copy-dependencies"
 GO = {"github.com/bsm/redislock": "v0.9.4",
       "github.com/go-redsync/redsync/v4": "v4.13.0",
+      "github.com/go-zookeeper/zk": "v1.0.4",
       "github.com/redis/go-redis/v9": "v9.7.0",
       "go.etcd.io/etcd/client/v3": "v3.5.17"}
-PYTHON = {"redis": "5.2.1", "kazoo": "2.10.0"}
+PYTHON = {"python": {"redis": "5.2.1", "kazoo": "2.10.0"},
+          # Its code is generated for a protobuf of that time.
+          "python-etcd3": {"etcd3": "0.12.0", "protobuf": "3.20.3",
+                           "grpcio": "1.62.3", "tenacity": "8.2.1",
+                           "six": "1.16.0"}}
 NODE = {"redlock": "5.0.0-beta.2", "@sesamecare-oss/redlock": "1.4.0",
         "ioredis": "5.11.1"}
 
@@ -169,9 +182,13 @@ SPARING = ["-Xmx160m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 
 def java(name, measured=False):
     """The command of a JVM with these libraries."""
-    path = jars(name)
+    if name == "debian-java":
+        path = ":".join("/usr/share/java/%s.jar" % one for one in DEBIAN)
+        classes = ["CuratorPeer", "RecipePeer"]
+    else:
+        path, classes = jars(name), ["Reflect"] + JAVA[name][1]
     files = [os.path.join(HERE, "java", one + ".java")
-             for one in ["Peer", "Bench", "Reflect"] + JAVA[name][1]]
+             for one in ["Peer", "Bench"] + classes]
     words = [path]
     for one in files:
         with open(one) as f:
@@ -225,9 +242,9 @@ def go():
     return [os.path.join(folder, "peer")]
 
 
-def python():
-    pins = ["%s==%s" % item for item in sorted(PYTHON.items())]
-    with claim("python", pins) as (folder, needed):
+def python(name):
+    pins = ["%s==%s" % item for item in sorted(PYTHON[name].items())]
+    with claim(name, pins) as (folder, needed):
         if needed:
             tell("fetching Python libraries")
             if subprocess.run([sys.executable, "-m", "pip", "--version"],
@@ -262,6 +279,10 @@ def node():
 
 
 def command(program, measured=False):
-    if program in JAVA:
+    if program in JAVA or program == "debian-java":
         return java(program, measured)
-    return {"go": go, "python": python, "node": node}[program]()
+    if program in PYTHON:
+        return python(program)
+    if program == "debian-python":
+        return [DEBIAN_PYTHON, os.path.join(HERE, "peer.py")]
+    return {"go": go, "node": node}[program]()

@@ -1,7 +1,7 @@
 """Peers that are told what to do, line by line; peer.c has the lines.
 
-A Program is a process, a Lane one owner in it.  Knows nothing of libraries,
-stores or tests.
+A Program is a process, a Lane one owner in it, a Side all that is ours or
+theirs.  Knows nothing of libraries, stores or tests.
 """
 
 import queue
@@ -28,6 +28,7 @@ class Program:
     def __init__(self, name, argv):
         self.name = name
         self.lanes, self.guard = {}, threading.Lock()
+        self.serial = 0
         # Its own errors go to our output, which is shown when a test fails.
         self.child = subprocess.Popen(argv, stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE, text=True)
@@ -54,9 +55,11 @@ class Program:
                 lane.said.put(None)
 
     def lane(self, name, kind, at, lease_ms):
-        lane = Lane(self, name)
+        """Without a name it gets one."""
         with self.guard:
-            self.lanes[name] = lane
+            self.serial += 1
+            lane = Lane(self, name or "lane%d" % self.serial)
+            self.lanes[lane.name] = lane
         lane.expect("open %s %s %d" % (kind, at, lease_ms), "opened")
         return lane
 
@@ -64,6 +67,14 @@ class Program:
         with self.guard:
             self.child.stdin.write(line + "\n")
             self.child.stdin.flush()
+
+    def close_lanes(self):
+        """Those that have nothing to do; the others are forgotten."""
+        with self.guard:
+            lanes, self.lanes = self.lanes, {}
+        for lane in lanes.values():
+            if not lane.busy:
+                self.tell(lane.name + " close")
 
     def crash(self):
         self.tell("- crash")
@@ -78,13 +89,13 @@ class Program:
 class Lane:
     def __init__(self, program, name):
         self.program, self.name = program, name
-        self.said = queue.Queue()
+        self.said, self.busy = queue.Queue(), False
 
     def __str__(self):
         return "%s's %s" % (self.program.name, self.name)
 
     def ask(self, line):
-        self.line = line
+        self.line, self.busy = line, True
         self.program.tell("%s %s" % (self.name, line))
 
     def hear(self, word, seconds=PATIENCE):
@@ -94,6 +105,7 @@ class Lane:
         except queue.Empty:
             raise Failed("%s: no answer to '%s' in %d s"
                          % (self, self.line, seconds))
+        self.busy = False
         if said is None:
             raise Failed("%s ended during '%s'" % (self, self.line))
         if said.word not in word.split("|"):
@@ -113,3 +125,22 @@ class Lane:
             return True
         raise Failed("%s: '%s' was answered too early: %s"
                      % (self, self.line, said))
+
+
+class Side:
+    """Ours or theirs: opens lanes in a process that is there when needed, and
+    stays for those who come after, since some are slow to start."""
+
+    def __init__(self, name, argv, running):
+        self.name, self.argv, self.running = name, argv, running
+        self.guard = threading.Lock()
+
+    def start(self):
+        return Program(self.name, self.argv)
+
+    def program(self):
+        with self.guard:
+            there = self.running.get(self.name)
+            if not there or there.child.poll() is not None:
+                there = self.running[self.name] = self.start()
+            return there

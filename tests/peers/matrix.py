@@ -5,7 +5,8 @@
 
 Every system leaves its outcomes in build/peers/matrix; a row is a library, a
 column a test of `interop`.  The table stands between two marks in the page.
-A system that has not been run here keeps the rows that the page has.
+A system that has not been run here keeps the rows that the page has.  The order
+is that of pairs.py.
 """
 
 import glob
@@ -13,23 +14,24 @@ import json
 import os
 
 import fetch
+import pairs
 
 PAGE = os.path.join(fetch.ROOT, "docs", "interop.md")
 FOLDER = os.path.join(fetch.FOLDER, "matrix")
 BEGIN, END = "<!-- matrix: begin -->\n", "<!-- matrix: end -->\n"
 COLUMNS = [("we_hold", "waits for ours"), ("they_hold", "ours waits"),
-           ("try_it", "try"), ("again", "again"), ("we_renew", "we renew"),
+           ("try_it", "try"), ("again", "again"), ("order", "order"),
+           ("shared", "shared"), ("we_renew", "we renew"),
            ("they_renew", "it renews"), ("they_do_not_free", "robbed"),
            ("we_do_not_free", "we are robbed"), ("they_crash", "it crashes"),
            ("we_crash", "we crash"), ("tokens", "tokens"), ("storm", "storm"),
            ("nothing_left", "left")]
-ORDER = ["spring-redis", "redisson", "strings", "shedlock-redis",
-         "spring-jdbc-postgres", "spring-jdbc-mariadb", "shedlock-postgres",
-         "shedlock-mariadb", "curator", "kazoo", "go-etcd"]
 
 
-def cell(outcome):
-    word, detail = outcome
+def cell(found, test):
+    # Who has another layout has been asked for nothing else.
+    word, detail = found.get(test) or found.get(test + "_apart") or [
+        "skip", ""]
     if word == "skip":
         return "–"
     return detail or "yes"
@@ -37,7 +39,7 @@ def cell(outcome):
 
 def row(name, found):
     return "| %s | %s |\n" % (name, " | ".join(
-        cell(found[test]) for test, _ in COLUMNS))
+        cell(found, test) for test, _ in COLUMNS))
 
 
 def keep(system, table):
@@ -61,8 +63,9 @@ def main():
     rows = {}
     for line in old.splitlines(True)[2:]:  # what was known before
         rows[line.split("|")[1].strip()] = line
-    for system in sorted(found, key=ORDER.index):
+    for system in sorted(found, key=list(pairs.SYSTEMS).index):
         for name in found[system]:
+            rows.pop(name, None)
             rows[name] = row(name, found[system][name])
     head = "| | %s |\n|%s\n" % (" | ".join(title for _, title in COLUMNS),
                                 "---|" * (len(COLUMNS) + 1))

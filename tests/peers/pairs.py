@@ -5,14 +5,24 @@ of each side is opened for a lease, how the record of a key is taken away, and
 what the library can do:
 
     again    the same owner may take it twice
+    tries    it can be asked not to wait
     renews   "self", "call", or None
     woken    its waiters hear of a release; their own timer is the lease
     robbed   what its unlock says and does when the lock has become ours:
              "refused"; "silent": says nothing, does nothing; "frees": it
              frees ours, a known flaw of that version
     foreign  what its unlock says of a lock that another owner has
-    ours     what ours takes: "lock" or "permit"
+    ours     what ours takes: "lock", or "permit:1"
+    queue    how many stand at a key; None: it keeps no order
+    reads    the kind of its readers; permits: that of two leases
     left     what of the store's list may be there in the end
+    apart    it has another layout: "both" hold at once, or "ours" alone does
+             not see theirs
+    alone    its tests run one by one
+    guests   others (program, kind) that join the storm
+    sections, least, storm_ms   of the storm: all, of each, and its lease
+    meanwhile   what happens in the storm, told how much of it is over
+    revive, end   before a second run, and after all
 """
 
 import hashlib
@@ -29,9 +39,13 @@ class Pair:
     def __init__(self, name, program, kind, **more):
         self.name, self.program, self.kind = name, program, kind
         self.again, self.renews, self.woken = True, None, False
-        self.robbed, self.foreign = "refused", "refused"
+        self.tries, self.robbed, self.foreign = True, "refused", "refused"
         self.left, self.least, self.tokens = "", 30, False
-        self.prepare, self.ours = lambda: None, "lock"
+        self.ours, self.queue, self.reads = "lock", None, None
+        self.permits, self.apart, self.alone = None, None, False
+        self.guests, self.sections, self.storm_ms = [], 2000, 60000
+        self.prepare = self.revive = self.end = lambda: None
+        self.meanwhile = lambda share: None
         self.__dict__.update(more)
 
 
@@ -179,80 +193,199 @@ def shedlock_redis():
             pair("7.10", "spring7", "redis", robbed="frees")]
 
 
+def by_hand_sql(kind):
+    """SELECT ... FOR UPDATE, and dlock's statements."""
+    store = stores.Sql(kind)
+    number = {"postgres": "serial", "mariadb": "INT AUTO_INCREMENT"}[kind]
+
+    def rows():
+        store.use("rowlock")
+        store.ask("CREATE TABLE distribute_lock (id %s PRIMARY KEY, "
+                  "business_code VARCHAR(255) NOT NULL UNIQUE, "
+                  "business_name VARCHAR(255) NOT NULL)" % number)
+
+    def dlock():
+        store.use("dlock")
+        store.ask('CREATE TABLE "DLCK" ("LCK_KEY" varchar(1000) PRIMARY KEY, '
+                  '"LCK_HNDL_ID" varchar(100) NOT NULL UNIQUE, "CREATED_TIME" '
+                  'TIMESTAMP NOT NULL, "EXPIRE_SEC" integer NOT NULL)')
+    # Without a record the lock is taken away with the connection: anybody's.
+    found = [Pair("SELECT ... FOR UPDATE, " + store.label, "debian-python",
+                  "rowlock", at=lambda lease: store.our_url(),
+                  url=lambda lease: store.our_url() + "?format=rowlock",
+                  remove=lambda key: store.end_transactions(), prepare=rows,
+                  listed=store.transactions, again=False, renews="self",
+                  woken=True, alone=True),
+             Pair("dlock 3.0 by its statements, " + store.label,
+                  "debian-python", "dlock", at=lambda lease: store.our_url(),
+                  url=lambda lease: store.our_url() + "?format=dlock",
+                  remove=lambda key: store.ask(
+                      'DELETE FROM "DLCK" WHERE "LCK_KEY" = \'%s\'' % key),
+                  listed=lambda: store.ask(
+                      'SELECT "LCK_KEY" FROM "DLCK"').split(),
+                  prepare=dlock, again=False, robbed="silent")]
+    return found if kind == "postgres" else found[:1]
+
+
 # ---- ZooKeeper --------------------------------------------------------------
+
+def zookeeper_pair(store, name, program, kind, options="", folder="", **more):
+    root = re.sub("\\W", "-", kind)
+    words = dict(renews="self", woken=True, robbed="silent")
+    words.update(more)
+    return Pair(name, program, kind,
+                at=lambda lease: "%s/%s" % (store.at, root),
+                url=lambda lease: "zookeeper://%s/%s?tick_ms=100%s"
+                % (store.at, root, options),
+                remove=lambda key: store.remove("/%s/%s" % (root, key)),
+                queue=lambda key: store.queue("/%s/%s%s" % (root, key,
+                                                            folder)),
+                listed=store.left, **words)
+
+
+def curator_pairs(store, name, program):
+    def pair(what, variant, *words, **more):
+        return zookeeper_pair(store, "%s, %s" % (name, what), program,
+                              "CuratorPeer:" + variant, *words, **more)
+    return [pair("InterProcessMutex", "mutex"),
+            pair("InterProcessReadWriteLock", "write", "&layout=rw",
+                 reads="CuratorPeer:read"),
+            pair("InterProcessSemaphoreV2", "semaphore1", "", "/locks",
+                 ours="permit:1", again=False,
+                 permits="CuratorPeer:semaphore2")]
+
 
 def curator():
     store = stores.ZooKeeper()
+    return curator_pairs(store, "Curator 5.9", "spring6") + [
+        zookeeper_pair(store, "Spring ZooKeeper 6.5", "spring6",
+                       "SpringZookeeper:")]
 
-    def pair(name, variant, options="", **more):
-        return Pair(name, "spring6", "CuratorPeer:" + variant,
-                    at=lambda lease: store.at + "/" + variant,
-                    url=lambda lease: "zookeeper://%s/%s?tick_ms=100%s"
-                    % (store.at, variant, options),
-                    remove=lambda key: store.remove("/%s/%s" % (variant, key)),
-                    listed=store.left, renews="self", woken=True,
-                    robbed="silent", **more)
-    return [pair("Curator 5.9, InterProcessMutex", "mutex"),
-            pair("Curator 5.9, InterProcessSemaphoreV2 with one lease",
-                 "semaphore", ours="permit", again=False),
-            pair("Curator 5.9, write half of InterProcessReadWriteLock",
-                 "write", "&layout=rw"),
-            pair("Spring ZooKeeper 6.5", "spring")]
+
+def kazoo_pair(store, name, program, kind, **more):
+    return zookeeper_pair(store, name, program, kind, "&format=kazoo",
+                          again=False, **more)
 
 
 def kazoo():
     store = stores.ZooKeeper()
+    return [kazoo_pair(store, "kazoo 2.10, Lock", "python", "kazoo"),
+            kazoo_pair(store, "kazoo 2.10, WriteLock", "python",
+                       "kazoo-write", reads="kazoo-read")]
 
-    def pair(name, kind):
-        return Pair(name, "python", kind,
-                    at=lambda lease: store.at + "/" + kind,
-                    url=lambda lease: "zookeeper://%s/%s?tick_ms=100"
-                    "&format=kazoo" % (store.at, kind),
-                    remove=lambda key: store.remove("/%s/%s" % (kind, key)),
-                    listed=store.left, renews="self", woken=True, again=False,
-                    robbed="silent")
-    return [pair("kazoo 2.10, Lock", "kazoo"),
-            pair("kazoo 2.10, WriteLock", "kazoo-write")]
+
+def go_zookeeper():
+    return [zookeeper_pair(stores.ZooKeeper(), "go-zookeeper/zk 1.0, Lock",
+                           "go", "go-zk", again=False, tries=False,
+                           robbed="refused")]
+
+
+def debian_zookeeper():
+    """Without a registry; the recipe is ZooKeeper by hand."""
+    store = stores.ZooKeeper()
+    found = curator_pairs(store, "Curator 5.4", "debian-java") + [
+        kazoo_pair(store, "kazoo 2.8, Lock", "debian-python", "kazoo"),
+        zookeeper_pair(store, "ZooKeeper's guide, by hand", "debian-python",
+                       "recipe", again=False, robbed="refused"),
+        zookeeper_pair(store, "ZooKeeper's recipes 3.8, WriteLock",
+                       "debian-java", "RecipePeer:", apart="ours")]
+    for pair in found:
+        pair.sections = 1000
+    return found
 
 
 # ---- etcd, and plain strings in Redis ---------------------------------------
 
+def etcd_pair(store, name, program, kind, **more):
+    return Pair(name, program, kind, at=lambda lease: store.at,
+                url=lambda lease: "etcd://" + store.at, remove=store.remove,
+                queue=store.queue, listed=store.left, renews="self",
+                woken=True, again=False, robbed="silent", **more)
+
+
 def go_etcd():
-    store = stores.Etcd()
-    return [Pair("etcd clientv3 3.5, concurrency.Mutex", "go", "etcd",
-                 at=lambda lease: store.at,
-                 url=lambda lease: "etcd://" + store.at,
-                 remove=store.remove, listed=store.left, renews="self",
-                 woken=True, again=False, robbed="silent", tokens=True)]
+    return [etcd_pair(stores.Etcd(), "etcd clientv3 3.5, concurrency.Mutex",
+                      "go", "etcd", tokens=True)]
+
+
+def debian_etcd():
+    return [etcd_pair(stores.Etcd(), "etcdctl 3.4, lock", "debian-python",
+                      "etcdctl", sections=500, least=25)]
+
+
+def python_etcd3():
+    return [etcd_pair(stores.Etcd(), "python-etcd3 0.12", "python-etcd3",
+                      "etcd3", apart="both")]
+
+
+def string_pair(store, name, program, kind, **more):
+    return redis_pair(store, name, program, kind, "format=simple",
+                      again=False, renews="call", **more)
 
 
 def strings():
     """Libraries that agree on SET NX PX and on comparing before deleting."""
     store = stores.Redis()
+    return [string_pair(store, "redis-py 5.2, Lock", "python", "redis-py"),
+            string_pair(store, "redlock 5.0 (Node)", "node", "redlock",
+                        guests=[("python", "redis-py"), ("node", "sesame")]),
+            string_pair(store, "@sesamecare-oss/redlock 1.4", "node",
+                        "sesame"),
+            string_pair(store, "redsync 4.13", "go", "redsync"),
+            string_pair(store, "bsm/redislock 0.9", "go", "bsm")]
 
-    def pair(name, program, kind):
-        return redis_pair(store, name, program, kind, "format=simple",
-                          again=False, renews="call")
-    return [pair("redis-py 5.2, Lock", "python", "redis-py"),
-            pair("redlock 5.0 (Node)", "node", "redlock"),
-            pair("@sesamecare-oss/redlock 1.4", "node", "sesame"),
-            pair("redsync 4.13", "go", "redsync"),
-            pair("bsm/redislock 0.9", "go", "bsm")]
+
+def debian_redis():
+    store = stores.Redis()
+    return [string_pair(store, "redis-py 4.3, Lock", "debian-python",
+                        "redis-py", sections=1000),
+            string_pair(store, "SET NX PX, by hand", "debian-python",
+                        "votes", sections=1000)]
+
+
+def five_servers(*members):
+    """Votes on five servers, two of which are killed in the storm."""
+    store = stores.Redlock()
+    return [Pair(name + ", five servers", program, kind,
+                 at=lambda lease: store.at,
+                 url=lambda lease: "redlock://" + store.at,
+                 remove=store.remove, listed=store.left, prepare=store.start,
+                 revive=store.start, end=store.stop, meanwhile=store.kill_two,
+                 again=False, renews="call", storm_ms=5000, least=10,
+                 guests=guests, sections=500)
+            for name, program, kind, guests in members]
+
+
+def redlock():
+    return five_servers(
+        ("redlock 5.0 (Node)", "node", "redlock",
+         [("node", "sesame"), ("go", "redsync")]),
+        ("@sesamecare-oss/redlock 1.4", "node", "sesame", []),
+        ("redsync 4.13", "go", "redsync", []))
+
+
+def debian_redlock():
+    return five_servers(("Redlock, by hand", "debian-python", "votes", []))
 
 
 def planted():
     store = stores.Redis()
-    return [redis_pair(store, "planted", None, "-", "format=simple",
+    return [redis_pair(store, "planted", None, "lock", "format=simple",
                        "redis://%s?format=simple&prefix=x" % store.at)]
 
 
 SYSTEMS = {
     "planted": planted,
-    "spring-redis": spring_redis, "redisson": redisson,
+    "spring-redis": spring_redis, "redisson": redisson, "strings": strings,
+    "redlock": redlock, "shedlock-redis": shedlock_redis,
+    "debian-redis": debian_redis, "debian-redlock": debian_redlock,
     "spring-jdbc-postgres": lambda: spring_jdbc("postgres"),
     "spring-jdbc-mariadb": lambda: spring_jdbc("mariadb"),
     "shedlock-postgres": lambda: shedlock_sql("postgres"),
     "shedlock-mariadb": lambda: shedlock_sql("mariadb"),
-    "shedlock-redis": shedlock_redis, "curator": curator, "kazoo": kazoo,
-    "go-etcd": go_etcd, "strings": strings,
+    "debian-postgres": lambda: by_hand_sql("postgres"),
+    "debian-mariadb": lambda: by_hand_sql("mariadb"),
+    "curator": curator, "kazoo": kazoo, "go-zookeeper": go_zookeeper,
+    "debian-zookeeper": debian_zookeeper, "go-etcd": go_etcd,
+    "python-etcd3": python_etcd3, "debian-etcd": debian_etcd,
 }

@@ -9,7 +9,7 @@
  *     LANE try KEY                     held, busy
  *     LANE renew KEY                   renewed, refused, none
  *     LANE unlock KEY                  given, refused
- *     LANE storm KEY TARGET LEAST FOLDER LOG   done
+ *     LANE storm KEY TARGET LEAST FOLDER LOG PLACES   done
  *     LANE join OTHER                  joined: a thread on OTHER's client
  *     LANE bench KEY KEYS MS TURNS HOLD_US LOG   done (with the turns made)
  *     LANE close                       closed
@@ -19,11 +19,12 @@
  * nanoseconds of the monotonic clock; `failed` is what nobody expected.  The
  * process says `ready` first and ends with its input.  In a storm the key is
  * taken until all lanes of all peers have TARGET sections and this one LEAST;
- * inside, a folder is made that nobody else may have made: the witness that no
- * clock is needed for.  `bench` is for `./bench --peers`: as fast as it can for
- * so long or so many times (0: no end), on KEY or on KEY-N in turn; LOG has the
- * four instants of every turn, `-` is no log.  Here KIND is `lock` or `permit`,
- * the only one of its key, and AT is the URL. */
+ * inside, a folder is made that nobody else may have made, one of as many as
+ * there are PLACES: the witness that no clock is needed for.  `bench` is for
+ * `./bench --peers`: as fast as it can for so long or so many times (0: no
+ * end), on KEY or on KEY-N in turn; LOG has the four instants of each turn, `-`
+ * is no log.  Here KIND is `lock`, `shared`, or `permit:N`, one of the N of its
+ * key, and AT is the URL. */
 #include <errno.h>
 #include <fcntl.h>
 #include <holdfast/holdfast.h>
@@ -49,8 +50,9 @@ typedef struct lane {
     int feed;  /* the other end, for main */
     pthread_t thread;
     hf_session *session;
-    bool joined; /* the session is another lane's to close */
-    bool permit;
+    bool joined;      /* the session is another lane's to close */
+    unsigned permits; /* 0: a lock */
+    hf_mode mode;
     struct {
         char key[200];
         hf_hold *hold;
@@ -108,7 +110,9 @@ static void do_open(lane *l, char **w, long long asked)
     hf_open_options opt = {HF_OPEN_OPTIONS, .lease_ms = atoll(w[4])};
     hf_error err;
 
-    l->permit = strcmp(w[2], "permit") == 0;
+    if (strncmp(w[2], "permit:", 7) == 0)
+        l->permits = (unsigned)strtoul(w[2] + 7, NULL, 10);
+    l->mode = strcmp(w[2], "shared") == 0 ? HF_SHARED : HF_EXCLUSIVE;
     if (hf_open(&l->session, w[3], &opt, &err) != 0)
         answer(l, "failed", asked, "%s", err.text);
     else
@@ -118,10 +122,12 @@ static void do_open(lane *l, char **w, long long asked)
 static int take(lane *l, const char *key, bool wait, hf_hold **ret,
                 hf_error *err)
 {
-    hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = wait ? HF_FOREVER : 0};
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .mode = l->mode,
+                           .wait_ms = wait ? HF_FOREVER : 0};
 
-    return l->permit ? hf_lock_permit(l->session, key, 1, &opt, ret, err)
-                     : hf_lock(l->session, key, &opt, ret, err);
+    return l->permits > 0
+               ? hf_lock_permit(l->session, key, l->permits, &opt, ret, err)
+               : hf_lock(l->session, key, &opt, ret, err);
 }
 
 static void do_lock(lane *l, const char *key, bool wait, long long asked)
@@ -200,14 +206,17 @@ static long long count_section(const char *folder, bool add)
     return is.st_size;
 }
 
-static void do_section(const char *folder, FILE *log, long long asked)
+static void do_section(const char *folder, int places, FILE *log,
+                       long long asked)
 {
     long long got = now_ns();
     char path[500];
-    bool alone;
+    bool alone = false;
 
-    snprintf(path, sizeof path, "%s/inside", folder);
-    alone = mkdir(path, 0700) == 0;
+    for (int i = 0; i < places && !alone; i++) {
+        snprintf(path, sizeof path, "%s/inside%d", folder, i);
+        alone = mkdir(path, 0700) == 0;
+    }
     count_section(folder, true);
     pause_us(200);
     if (alone)
@@ -233,9 +242,11 @@ static void do_storm(lane *l, char **w, long long begun)
 
         if (take(l, w[2], true, &hold, &err) != 0)
             break;
-        do_section(w[5], log, asked);
-        if (hf_release(hold, &err) != 0)
+        do_section(w[5], atoi(w[7]), log, asked);
+        /* A server that dies may take the answer with it. */
+        if (hf_release(hold, &err) != 0 && err.code != HF_EUNKNOWN)
             break;
+        err.code = 0;
         own++;
         pause_us(rand_r(&seed) % 4000);
     }
@@ -253,7 +264,8 @@ static void do_join(lane *l, const char *other, long long asked)
     for (int i = 0; i < MAX_LANES && !l->joined; i++)
         if (strcmp(lanes[i].name, other) == 0 && lanes[i].session) {
             l->session = lanes[i].session;
-            l->permit = lanes[i].permit;
+            l->permits = lanes[i].permits;
+            l->mode = lanes[i].mode;
             l->joined = true;
         }
     pthread_mutex_unlock(&naming);
@@ -352,7 +364,7 @@ static void obey(lane *l, char **w, int words)
         do_renew(l, w[2], asked);
     } else if (strcmp(verb, "unlock") == 0 && words == 3) {
         do_unlock(l, w[2], asked);
-    } else if (strcmp(verb, "storm") == 0 && words == 7) {
+    } else if (strcmp(verb, "storm") == 0 && words == 8) {
         do_storm(l, w, asked);
     } else if (strcmp(verb, "join") == 0 && words == 3) {
         do_join(l, w[2], asked);

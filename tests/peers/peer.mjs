@@ -31,20 +31,44 @@ class Client {
     }
     const found = require(packages[kind]);
     const Redlock = found.Redlock ?? found.default ?? found;
-    this.redlock = new Redlock(at.split(",").map((one) => {
+    const addresses = at.split(",");
+    this.several = addresses.length > 1;
+    // Of several servers one that has died must say so at once, and not in a
+    // queue.
+    const options = this.several
+      ? { enableOfflineQueue: false, maxRetriesPerRequest: 0 }
+      : {};
+    this.servers = addresses.map((one) => {
       const [host, port] = one.split(":");
-      return new Redis(Number(port), host);
-    }), settings);
+      return new Redis(Number(port), host, options).on("error", () => {});
+    });
+    this.redlock = new Redlock(this.servers, settings);
     // A try that found the key taken is told here, too; it is no error.
     this.redlock.on("error", () => {});
     this.lease = leaseMs;
     this.held = new Map();
   }
 
+  async ready() {
+    for (const one of this.servers)
+      if (one.status !== "ready")
+        await new Promise((go) => one.once("ready", go));
+  }
+
+  // With several servers a try keeps what it won until it gives up; so it
+  // gives up, and begins again.
   async lock(key, wait) {
-    const lock = await this.redlock.acquire([key], this.lease,
-      { retryCount: wait ? -1 : 0 });
-    this.held.set(key, lock);
+    const retryCount = !wait ? 0 : this.several ? 2 : -1;
+    for (;;) {
+      try {
+        const lock = await this.redlock.acquire([key], this.lease,
+          { retryCount });
+        return this.held.set(key, lock);
+      } catch (why) {
+        if (retryCount <= 0) throw why;
+        await sleep(20 + Math.random() * 60);
+      }
+    }
   }
 
   async unlock(key) {
@@ -77,13 +101,13 @@ async function section(folder, asked) {
   const got = now();
   let alone = true;
   try {
-    mkdirSync(folder + "/inside");
+    mkdirSync(folder + "/inside0");
   } catch {
     alone = false;
   }
   appendFileSync(folder + "/sections", "x");
   await sleep(0.2);
-  if (alone) rmdirSync(folder + "/inside");
+  if (alone) rmdirSync(folder + "/inside0");
   return `${asked} ${got} ${now()} ${alone ? 1 : 2}\n`;
 }
 
@@ -94,7 +118,12 @@ async function storm(lane, [key, target, least, folder, log], begun) {
     const asked = now();
     await lane.client.lock(key, true);
     lines.push(await section(folder, asked));
-    await lane.client.unlock(key);
+    try {
+      await lane.client.unlock(key);
+    } catch (why) {
+      // A server that died with a vote for it leaves too few to agree.
+      if (!lane.client.several) throw why;
+    }
     await sleep(Math.random() * 4);
   }
   writeFileSync(log, lines.join(""));
@@ -139,6 +168,7 @@ async function obey(lane, verb, words) {
   switch (verb) {
     case "open":
       lane.client = new Client(words[0], words[1], Number(words[2]));
+      await lane.client.ready();
       return answer(lane, "opened", asked, words[0]);
     case "lock":
       return attempt(lane, asked, "held", "failed",

@@ -1,8 +1,9 @@
 // peer.go - the lines that peer.c describes, for libraries in Go.
 //
 // Knows etcd's clientv3/concurrency (KIND etcd), redsync, bsm/redislock, and
-// the command that those two are made of (setnx); AT is HOST:PORT.  Each lane is
-// a goroutine with a client of its own, which for etcd is a session of its own.
+// go-zookeeper's Lock (go-zk), and SET NX by hand (setnx); AT is
+// HOST:PORT[,HOST:PORT...][/ROOT].  Each lane is a goroutine with a client of
+// its own, which for etcd and ZooKeeper is a session of its own.
 package main
 
 import (
@@ -22,7 +23,9 @@ import (
 
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
+	redispool "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/go-zookeeper/zk"
 	"github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
@@ -58,7 +61,7 @@ type etcdClient struct {
 }
 
 func openEtcd(at string, lease time.Duration) (client, error) {
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{at},
+	c, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(at, ","),
 		DialTimeout: 30 * time.Second})
 	if err != nil {
 		return nil, err
@@ -122,8 +125,13 @@ type redsyncClient struct {
 }
 
 func openRedsync(at string, lease time.Duration) (client, error) {
-	pool := goredis.NewPool(redis.NewClient(&redis.Options{Addr: at}))
-	return &redsyncClient{redsync.New(pool), lease,
+	var pools []redispool.Pool
+	for _, one := range strings.Split(at, ",") {
+		// Of several servers one that has died must say so at once.
+		pools = append(pools, goredis.NewPool(redis.NewClient(
+			&redis.Options{Addr: one, MaxRetries: -1})))
+	}
+	return &redsyncClient{redsync.New(pools...), lease,
 		map[string]*redsync.Mutex{}}, nil
 }
 
@@ -228,12 +236,63 @@ func (b *bsmClient) renew(key string) (bool, error) {
 	return true, b.held[key].Refresh(anyTime, b.lease, nil)
 }
 
+// ---- go-zookeeper
+
+type zkClient struct {
+	conn *zk.Conn
+	root string
+	held map[string]*zk.Lock
+}
+
+func openZk(at string, lease time.Duration) (client, error) {
+	hosts, root, _ := strings.Cut(at, "/")
+	conn, _, err := zk.Connect(strings.Split(hosts, ","), lease,
+		zk.WithLogInfo(false))
+	return &zkClient{conn, "/" + root, map[string]*zk.Lock{}}, err
+}
+
+func (z *zkClient) share() (client, error) {
+	return &zkClient{z.conn, z.root, map[string]*zk.Lock{}}, nil
+}
+
+// It has no try: who may not wait looks whether anybody is there.
+func (z *zkClient) lock(key string, wait bool) (string, error) {
+	path := z.root + "/" + key
+	if !wait {
+		there, _, err := z.conn.Children(path)
+		if err == nil && len(there) > 0 {
+			return "", errBusy
+		}
+		if err != nil && err != zk.ErrNoNode {
+			return "", err
+		}
+	}
+	l := zk.NewLock(z.conn, path, zk.WorldACL(zk.PermAll))
+	err := l.Lock()
+	if err == nil {
+		z.held[key] = l
+	}
+	return "", err
+}
+
+func (z *zkClient) unlock(key string) error {
+	l := z.held[key]
+	if l == nil {
+		return errNotHere
+	}
+	delete(z.held, key)
+	return l.Unlock()
+}
+
+func (z *zkClient) renew(string) (bool, error) { return false, nil }
+
 // ---- Lanes
 
 type lane struct {
-	name   string
-	lines  chan []string
-	client client
+	name    string
+	lines   chan []string
+	client  client
+	several bool
 }
 
 func (l *lane) answer(word string, asked int64, text string) {
@@ -245,7 +304,7 @@ func (l *lane) answer(word string, asked int64, text string) {
 
 func section(folder string, asked int64) string {
 	got := nowNs()
-	inside, alone := filepath.Join(folder, "inside"), 1
+	inside, alone := filepath.Join(folder, "inside0"), 1
 	if os.Mkdir(inside, 0o700) != nil {
 		alone = 2
 	}
@@ -283,7 +342,8 @@ func (l *lane) storm(w []string, begun int64) error {
 			return err
 		}
 		log.WriteString(section(w[5], asked))
-		if err := l.client.unlock(w[2]); err != nil {
+		// Of several servers one that died may leave too few to agree.
+		if err := l.client.unlock(w[2]); err != nil && !l.several {
 			return err
 		}
 		own++
@@ -298,9 +358,10 @@ func (l *lane) storm(w []string, begun int64) error {
 
 func (l *lane) open(w []string) (err error) {
 	ms, _ := strconv.Atoi(w[4])
+	l.several = w[2] == "redsync" && strings.Contains(w[3], ",")
 	make := map[string]func(string, time.Duration) (client, error){
 		"etcd": openEtcd, "redsync": openRedsync, "bsm": openBsm,
-		"setnx": openSetNx}[w[2]]
+		"go-zk": openZk, "setnx": openSetNx}[w[2]]
 	l.client, err = make(w[3], time.Duration(ms)*time.Millisecond)
 	return err
 }

@@ -1,9 +1,9 @@
-/* CuratorPeer.java - Curator's InterProcessMutex, the write half of its
- * read/write lock, its semaphore, and Spring's ZookeeperLockRegistry.
+/* CuratorPeer.java - Curator's InterProcessMutex, both halves of its
+ * read/write lock, and its semaphore.
  *
- * AT is `HOST:PORT/ROOT`, the variant `mutex`, `write`, `semaphore` (of one
- * lease) or `spring`; the lease is the session's time.  Plain Curator as its
- * guide shows it. */
+ * AT is `HOST:PORT/ROOT`, the variant `mutex`, `read`, `write`, or `semaphore`
+ * and how many leases it has (`semaphore1`); the lease is the session's time.
+ * Plain Curator as its guide shows it. */
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
@@ -16,27 +16,35 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.RetryNTimes;
-import org.springframework.integration.zookeeper.lock.ZookeeperLockRegistry;
 
 public final class CuratorPeer implements Peer.Client {
+    private static final String SEMAPHORE = "semaphore";
+
     private final CuratorFramework client;
     private final String variant, root;
-    private final ZookeeperLockRegistry registry;
     private final Map<String, InterProcessLock> locks = new ConcurrentHashMap<>();
     private final Map<String, Lease> leases = new ConcurrentHashMap<>();
 
     public CuratorPeer(String variant, String at, long leaseMs)
             throws Exception {
-        int slash = at.indexOf('/');
-        client = CuratorFrameworkFactory.builder()
-            .connectString(at.substring(0, slash))
+        client = connect(at, leaseMs);
+        this.variant = variant;
+        root = rootOf(at);
+    }
+
+    static CuratorFramework connect(String at, long leaseMs)
+            throws Exception {
+        CuratorFramework made = CuratorFrameworkFactory.builder()
+            .connectString(at.substring(0, at.indexOf('/')))
             .sessionTimeoutMs((int) leaseMs).connectionTimeoutMs(30000)
             .retryPolicy(new RetryNTimes(10, 100)).build();
-        client.start();
-        client.blockUntilConnected();
-        this.variant = variant;
-        root = at.substring(slash);
-        registry = new ZookeeperLockRegistry(client, root);
+        made.start();
+        made.blockUntilConnected();
+        return made;
+    }
+
+    static String rootOf(String at) {
+        return at.substring(at.indexOf('/'));
     }
 
     private InterProcessLock of(String key) {
@@ -44,20 +52,25 @@ public final class CuratorPeer implements Peer.Client {
             String path = root + "/" + name;
             if (variant.equals("mutex"))
                 return new InterProcessMutex(client, path);
-            return new InterProcessReadWriteLock(client, path).writeLock();
+            InterProcessReadWriteLock both =
+                new InterProcessReadWriteLock(client, path);
+            return variant.equals("read") ? both.readLock() : both.writeLock();
         });
     }
 
+    /* null: it takes locks. */
     private InterProcessSemaphoreV2 semaphore(String key) {
-        return new InterProcessSemaphoreV2(client, root + "/" + key, 1);
+        return !variant.startsWith(SEMAPHORE) ? null
+            : new InterProcessSemaphoreV2(
+                  client, root + "/" + key,
+                  Integer.parseInt(variant.substring(SEMAPHORE.length())));
     }
 
     @Override
     public String lock(String key) throws Exception {
-        if (variant.equals("spring"))
-            registry.obtain(key).lock();
-        else if (variant.equals("semaphore"))
-            leases.put(key, semaphore(key).acquire());
+        InterProcessSemaphoreV2 semaphore = semaphore(key);
+        if (semaphore != null)
+            leases.put(key, semaphore.acquire());
         else
             of(key).acquire();
         return "";
@@ -65,11 +78,10 @@ public final class CuratorPeer implements Peer.Client {
 
     @Override
     public String tryLock(String key) throws Exception {
-        if (variant.equals("spring"))
-            return registry.obtain(key).tryLock() ? "" : null;
-        if (!variant.equals("semaphore"))
+        InterProcessSemaphoreV2 semaphore = semaphore(key);
+        if (semaphore == null)
             return of(key).acquire(500, TimeUnit.MILLISECONDS) ? "" : null;
-        Lease lease = semaphore(key).acquire(500, TimeUnit.MILLISECONDS);
+        Lease lease = semaphore.acquire(500, TimeUnit.MILLISECONDS);
         if (lease != null)
             leases.put(key, lease);
         return lease == null ? null : "";
@@ -77,10 +89,9 @@ public final class CuratorPeer implements Peer.Client {
 
     @Override
     public void unlock(String key) throws Exception {
-        if (variant.equals("spring"))
-            registry.obtain(key).unlock();
-        else if (variant.equals("semaphore"))
-            semaphore(key).returnLease(Objects.requireNonNull(
+        InterProcessSemaphoreV2 semaphore = semaphore(key);
+        if (semaphore != null)
+            semaphore.returnLease(Objects.requireNonNull(
                 leases.remove(key), "no lease to give back"));
         else
             of(key).release();
@@ -93,7 +104,6 @@ public final class CuratorPeer implements Peer.Client {
 
     @Override
     public void close() {
-        registry.destroy();
         client.close();
     }
 }

@@ -72,21 +72,24 @@ public final class Peer implements Runnable {
     }
 
     /* On Linux nanoTime reads the monotonic clock of the others. */
-    private static String section(Path folder, long asked) throws Exception {
+    private static String section(Path folder, int places, long asked)
+            throws Exception {
         long got = System.nanoTime();
-        boolean alone = true;
-        try {
-            Files.createDirectory(folder.resolve("inside"));
-        } catch (FileAlreadyExistsException crowded) {
-            alone = false;
+        Path mine = null;
+        for (int i = 0; i < places && mine == null; i++) {
+            try {
+                mine = Files.createDirectory(folder.resolve("inside" + i));
+            } catch (FileAlreadyExistsException taken) {
+                mine = null;
+            }
         }
         Files.write(folder.resolve("sections"), new byte[] {'x'},
                     StandardOpenOption.CREATE, StandardOpenOption.APPEND);
         LockSupport.parkNanos(200_000);
-        if (alone)
-            Files.delete(folder.resolve("inside"));
+        if (mine != null)
+            Files.delete(mine);
         return asked + " " + got + " " + System.nanoTime() + " "
-            + (alone ? 1 : 2) + "\n";
+            + (mine != null ? 1 : 2) + "\n";
     }
 
     private static long count(Path folder) throws Exception {
@@ -97,6 +100,7 @@ public final class Peer implements Runnable {
     private void storm(String[] w, long begun) throws Exception {
         long target = Long.parseLong(w[3]), least = Long.parseLong(w[4]);
         Path folder = Path.of(w[5]);
+        int places = Integer.parseInt(w[7]);
         StringBuilder log = new StringBuilder();
         Random chance = new Random();
         long own = 0;
@@ -104,7 +108,7 @@ public final class Peer implements Runnable {
                && System.nanoTime() < begun + STORM_NS) {
             long asked = System.nanoTime();
             client.lock(w[2]);
-            log.append(section(folder, asked));
+            log.append(section(folder, places, asked));
             client.unlock(w[2]);
             own++;
             LockSupport.parkNanos(chance.nextInt(4_000_000));
