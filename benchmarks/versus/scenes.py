@@ -16,8 +16,9 @@ import random
 import statistics
 import time
 
-import turns as judge
+import fetch
 import servers
+import turns as judge
 from fetch import Failed
 from lanes import Lane, Program
 
@@ -236,7 +237,7 @@ def warm_up(stage, who):
     stage.place(who, None)
     lanes, key = who.side(0).take(THREADS), stage.key("warm")
     stage.loop(lanes, lambda number: "%s-t%d" % (key, number), 4,
-               stage.ms(1500))
+               stage.ms(3000 if who.entry.program in fetch.JAVA else 1000))
     if "contended" in who.entry.scenarios:
         lanes = who.side(0).take(4) + who.side(1).take(4)
         stage.loop(lanes, lambda _: key, 1, stage.ms(800))

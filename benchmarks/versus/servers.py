@@ -94,6 +94,15 @@ def ask(port, text):
         return said
 
 
+def told(question, pattern):
+    """What a server says that may be too busy to answer at once."""
+    for _ in range(10):
+        found = re.search(pattern, question(), re.M)
+        if found:
+            return found.group(1)
+    raise NoServer("no answer that has " + pattern)
+
+
 def output(*argv):
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60,
                           stdin=subprocess.DEVNULL)
@@ -174,8 +183,8 @@ class Redis(Server):
         self.url = "redis://" + self.at
 
     def info(self, name):
-        said = ask(self.port, b"INFO\r\nQUIT\r\n").decode()
-        return re.search(r"^%s:(\S+)" % name, said, re.M).group(1)
+        return told(lambda: ask(self.port, b"INFO\r\nQUIT\r\n").decode(),
+                    r"^%s:(\S+)" % name)
 
     def version(self):
         return self.info("redis_version")
@@ -202,7 +211,7 @@ class ZooKeeper(Server):
         self.url = "zookeeper://" + self.at
 
     def told(self, pattern):
-        return re.search(pattern, ask(self.port, b"srvr").decode()).group(1)
+        return told(lambda: ask(self.port, b"srvr").decode(), pattern)
 
     def version(self):
         return self.told(r"version: ([\d.]+)")

@@ -13,14 +13,16 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.LockSupport;
 
 public final class RawJdbc implements Peer.Client {
     private static final String FILL = "INSERT INTO RAW_LOCK (NAME) VALUES (?)";
-    private static final String ROW =
-        "SELECT NAME FROM RAW_LOCK WHERE NAME = ? FOR UPDATE";
+    private static final String PEEK =
+        "SELECT NAME FROM RAW_LOCK WHERE NAME = ?";
+    private static final String ROW = PEEK + " FOR UPDATE";
     private static final String TAKE =
         "INSERT INTO \"DLCK\" (\"LCK_KEY\", \"LCK_HNDL_ID\","
         + " \"CREATED_TIME\", \"EXPIRE_SEC\") VALUES (?, ?,"
@@ -35,6 +37,7 @@ public final class RawJdbc implements Peer.Client {
     private final boolean dlock, postgres;
     private final int seconds;
     private final Map<String, String> handles = new ConcurrentHashMap<>();
+    private final Set<String> made = ConcurrentHashMap.newKeySet();
     private final ThreadLocal<Own> own;
 
     /* What a thread has: a connection, and statements by their text. */
@@ -71,23 +74,28 @@ public final class RawJdbc implements Peer.Client {
         own = ThreadLocal.withInitial(() -> new Own(at, dlock));
     }
 
-    private boolean hasRow(String key) throws SQLException {
-        try (ResultSet rows = own.get().say(ROW, key).executeQuery()) {
-            return rows.next();
+    /* Rows stay, so each is made once; not by those who lock it, since a row
+     * that is looked for in vain is locked as a gap in MariaDB. */
+    private void makeRow(String key) throws SQLException {
+        Own mine = own.get();
+        boolean there;
+        try (ResultSet rows = mine.say(PEEK, key).executeQuery()) {
+            there = rows.next();
         }
+        if (!there)
+            mine.say(postgres ? FILL + " ON CONFLICT DO NOTHING"
+                              : FILL.replace("INSERT", "INSERT IGNORE"),
+                     key).executeUpdate();
+        mine.connection.commit();
+        made.add(key);
     }
 
     private void lockRow(String key) throws SQLException {
-        while (!hasRow(key)) {
-            Connection connection = own.get().connection;
-            try {
-                own.get().say(postgres ? FILL + " ON CONFLICT DO NOTHING"
-                                       : FILL.replace("INSERT", "INSERT IGNORE"),
-                              key).executeUpdate();
-                connection.commit();
-            } catch (SQLException twoAtOnce) {
-                connection.rollback(); // the other one has made the row
-            }
+        if (!made.contains(key))
+            makeRow(key);
+        try (ResultSet rows = own.get().say(ROW, key).executeQuery()) {
+            if (!rows.next())
+                throw new IllegalStateException("no row " + key);
         }
     }
 
@@ -130,6 +138,8 @@ public final class RawJdbc implements Peer.Client {
         if (dlock)
             return take(key) ? "" : null;
         Own mine = own.get();
+        if (!made.contains(key))
+            makeRow(key);
         try (ResultSet rows =
                  mine.say(ROW + " SKIP LOCKED", key).executeQuery()) {
             if (rows.next())
