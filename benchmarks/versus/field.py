@@ -32,8 +32,8 @@ class Entry:
                      else fetch.command(self.program, True))
 
 
-def ours(server):
-    return Entry("Holdfast", None, "lock", server.url)
+def ours(server, options=""):
+    return Entry("Holdfast", None, "lock", server.url + options)
 
 
 def redis(server):
@@ -88,7 +88,8 @@ def sql(server, kind):
         return store.at()
 
     time = {"postgres": "TIMESTAMP", "mariadb": "TIMESTAMP(3)"}[kind]
-    found = [ours(server),
+    # As many connections as the pools of the others.
+    found = [ours(server, "?connections=16"),
              Entry("SELECT FOR UPDATE by hand (JDBC)", "spring6",
                    "RawJdbc:forupdate", database("raw", RAW_TABLE),
                    note="no lease: a transaction and a connection a holder "

@@ -174,7 +174,8 @@ lost one has its reason below. No two holders overlapped in any of them{but}.
   that saves one is worth more.
 - Loops run inside the contestants' processes, after a warm-up. A process has
   one client, as each library's guide has it; its threads share it. JVMs have
-  their full compiler.
+  their full compiler. On databases every client may have 16 connections
+  (`SELECT FOR UPDATE` has one a thread, since a waiter keeps it).
 - Libraries that sleep and look again (SET NX, SPIN, JDBC, redsync, redislock,
   redis-py, redlock) do so at their default pace, or their guide's. A library
   that never waits takes part in *pair* and *16 threads* alone.
