@@ -111,6 +111,17 @@ def count(results):
     return every, behind
 
 
+def spent(scenario, ours, theirs):
+    """With the server on its own core, how much of it each needs."""
+    if scenario != "threads":
+        return ""
+    return (" Of the server's core ours used %.0f %% (%s a pair), theirs %.0f"
+            " %% (%s)." % tuple(
+                word for row in (ours, theirs) for word in (
+                    row[scenario]["pairs"] * row[scenario]["server_us"] / 1e4,
+                    us(row[scenario]["server_us"]))))
+
+
 def section(name, store):
     rows = store["rows"]
     lines = ["## %s" % store["label"], "",
@@ -137,9 +148,10 @@ def section(name, store):
     if behind:
         lines += ["", "Where Holdfast is not ahead:", ""]
     for measure, label, ratio in behind:
-        lines.append("- *%s*, %s, %s×: %s" % (
+        lines.append("- *%s*, %s, %s×: %s%s" % (
             measure.title, label, digits(ratio),
-            why.reason(name, measure.scenario, measure.name, label)))
+            why.reason(name, measure.scenario, measure.name, label),
+            spent(measure.scenario, rows[OURS], rows[label])))
     return lines + [""]
 
 
@@ -151,8 +163,8 @@ same run, on the same server, with the same durability.
 
 {machine}
 
-**{ahead} of {every} comparisons are won or level**, {behind} are lost; each
-lost one has its reason below. No two holders overlapped in any of them{but}.
+**{ahead} of {every} comparisons are won or level, {behind} lost**; each lost
+one has its reason below. No two holders overlapped in any of them{but}.
 
 ## How to read it
 

@@ -35,6 +35,10 @@ is ahead, which makes the queue; the node by hand has none, and wakes everybody
 at every release."""),
     ("zookeeper", "threads", "", "one ephemeral", """two requests a pair to our
 three; see above."""),
+    ("etcd", "", "", "", """both send two requests a pair. Our release is a
+transaction with a condition, because its answer says whether the lock was ours
+to the end, where Go's is a bare delete: 65 µs more for the server
+(benchmarks/README.md), and our record of the holder is longer."""),
     ("postgres", "", "", "SELECT", POSTGRES_ROW),
     ("mariadb", "", "", "SELECT", MARIADB_ROW),
     ("postgres", "", "", "dlock", QUEUE),
