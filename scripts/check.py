@@ -10,7 +10,8 @@ Two queues are worked off side by side.  Heavy jobs (builds, clang-tidy, the
 simulator: what computes without a pause) run `nice`d, as many as there are
 cores.  All others sleep most of the time and mind how long they are kept
 waiting: three a core, the longest allowed first, and of those marked calm one
-a core.  Jobs marked serial run alone, at the end.
+a core; one more now and then while the processors have little to do.  Jobs
+marked serial run alone, at the end.
 
 On the build server (CI=true) a skipped test counts as a failed one, unless its
 reason begins with `needs ` (the machine lacks something that no package brings)
@@ -34,6 +35,8 @@ from check_run import BUILD, LOGS, ROOT, Job, Tally, kill_all, run_job, say
 CORES = os.cpu_count() or 1
 AT_ONCE = 3 * CORES  # of the jobs that are not heavy
 CALM_AT_ONCE = CORES
+MOST_AT_ONCE = 8 * CORES  # while the processors are idle for half of the time
+LOOK_S = 2.0  # of what is idle
 
 # name, arguments of cmake; the first is the one that the plain tests run in.
 # In this order they are made, so that the longest tests are not the last.  The
@@ -65,6 +68,27 @@ SOURCE_GROUPS = [
 ]
 
 
+class Idleness:
+    """How much of the processors' time nobody wanted, a look at a time."""
+
+    def __init__(self):
+        self.since, self.before = 0.0, (0, 0)
+
+    def enough(self):
+        """Was half of it left since the last look, LOOK_S ago or longer?"""
+        now = time.monotonic()
+        if now - self.since < LOOK_S:
+            return False
+        with open("/proc/stat") as f:
+            fields = [int(n) for n in f.readline().split()[1:9]]
+        idle, total = fields[3], sum(fields)
+        passed = total - self.before[1]
+        left = (idle - self.before[0]) / passed if passed > 0 else 0
+        known = self.since > 0
+        self.since, self.before = now, (idle, total)
+        return known and left > 0.5
+
+
 class Queues:
     """What waits and what runs; the main thread starts, a thread each waits."""
 
@@ -73,6 +97,7 @@ class Queues:
         self.changed = threading.Condition()
         self.heavy, self.light, self.serial = [], [], []
         self.running = []
+        self.idleness = Idleness()
 
     def add(self, jobs):
         with self.changed:
@@ -96,7 +121,8 @@ class Queues:
     def next_light(self):
         light = [j for j in self.running if not j.heavy]
         calm = sum("calm" in j.flags for j in light)
-        if len(light) >= AT_ONCE:
+        if len(light) >= AT_ONCE and (len(light) >= MOST_AT_ONCE
+                                      or not self.idleness.enough()):
             return None
         for job in self.light:
             if "calm" not in job.flags or calm < CALM_AT_ONCE:
@@ -139,7 +165,7 @@ class Queues:
                             target=self.work_off, args=(job, then)))
                         workers[-1].start()
                     elif self.running:
-                        self.changed.wait()
+                        self.changed.wait(LOOK_S if self.light else None)
                     else:
                         break
         except BaseException:  # interrupted: end what runs

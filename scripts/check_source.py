@@ -88,7 +88,8 @@ MAY_USE = {
                   "../../drivers/mem/", "mem/"] + PUBLIC,
     "tests/fuzz": ["fuzz/", "base/", "core/", "../../drivers/redis/",
                    "../../drivers/sql/", "../../drivers/zookeeper/",
-                   "../../drivers/etcd/", "../campaign/"] + PUBLIC,
+                   "../../drivers/etcd/", "../../drivers/redlock/",
+                   "../../cli/", "../campaign/"] + PUBLIC,
 }
 # Headers that are somebody's: the rest of <...> is the system's.
 OWNED = re.compile(r"^(holdfast|base|core|prim|net|openssl|harness|drivers|sim|"

@@ -11,8 +11,8 @@ seconds=${1:-60}
 case $seconds in
 '' | *[!0-9]*) echo "fuzz.sh: '$seconds' is not a number of seconds" >&2 && exit 2 ;;
 esac
-[ $# -gt 0 ] || set -- url admit lease options resp sqlbody zkrecord etcdreply \
-    pb grpcframe
+[ $# -gt 0 ] || set -- url admit lease options resp rediswords redisreply \
+    redlockreply sqlbody sqlrows zkrecord zkwords etcdreply pb grpcframe history cliwords
 
 scripts/install-deps.sh fuzz </dev/null || exit 1
 dir=build/fuzz

@@ -18,9 +18,11 @@ redis-py (`INFO commandstats`, on a busy machine).
 The difference is the number that rises (GETSET), the session's index of what
 it holds (HSETNX, HDEL), and the record with the queue (EXISTS, HSET, HLEN):
 what a crash is noticed by, and what makes a hand-over directed."""
-QUEUE = """a queue, a session and a token in the same two statements: two
-flushes a pair on both sides, and two statements on both (`strace -c`, counted
-by the server), so the difference is work inside them."""
+QUEUE = """two statements and two flushes a pair on both sides (counted), no
+planning on either. Ours keep a queue, look at the session and count a token;
+they are executed in 32 to 38 µs, dlock's in 25 to 31 (the least of 1000,
+`pg_stat_statements`), and write less log (267 bytes to 414). The rest is before
+and after the execution and was not taken apart."""
 
 REASONS = [
     ("redis", "pair", "", "", SCRIPTS),

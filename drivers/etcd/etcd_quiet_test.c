@@ -10,76 +10,12 @@
 
 #include <arpa/inet.h>
 #include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 60000, LEASE_MS = 30000, WATCHED_MS = 11500 };
-#define AWAIT(condition) EXPECT(WAIT_FOR(condition, PATIENCE_MS))
+#include "etcd_waiter.h"
 
-static hf_session *open_at(ensemble *e)
-{
-    hf_open_options opt = {HF_OPEN_OPTIONS, .lease_ms = LEASE_MS};
-    hf_session *s = NULL;
-    hf_error err;
-
-    EXPECT_OK(hf_open(&s, ensemble_direct_url(e, ""), &opt, &err), err);
-    return s;
-}
-
-static hf_lock_options patient(hf_mode mode)
-{
-    return (hf_lock_options){HF_LOCK_OPTIONS, .wait_ms = 2 * PATIENCE_MS,
-                             .mode = mode, .owner = HF_OWNER_HOLD};
-}
-
-typedef struct waiter {
-    hf_session *s;
-    const char *key;
-    hf_mode mode;
-    hf_hold *hold;
-    atomic_bool done;
-    pthread_t thread;
-} waiter;
-
-static void *run_waiter(void *arg)
-{
-    waiter *w = arg;
-    hf_lock_options opt = patient(w->mode);
-    hf_error err;
-
-    EXPECT_OK(hf_lock(w->s, w->key, &opt, &w->hold, &err), err);
-    atomic_store(&w->done, true);
-    return NULL;
-}
-
-static void waiter_start(waiter *w)
-{
-    EXPECT_EQ(pthread_create(&w->thread, NULL, run_waiter, w), 0);
-}
-
-static void waiter_end(waiter *w)
-{
-    AWAIT(atomic_load(&w->done));
-    pthread_join(w->thread, NULL);
-    EXPECT_EQ(hf_release(w->hold, NULL), 0);
-}
-
-static int count_row(const hf_entry_info *row, void *user)
-{
-    (void)row;
-    ++*(size_t *)user;
-    return 0;
-}
-
-static size_t count_rows(hf_session *s)
-{
-    size_t n = 0;
-
-    EXPECT_EQ(hf_list(s, NULL, count_row, &n, NULL), 0);
-    return n;
-}
+enum { LEASE_MS = 30000, WATCHED_MS = 11500 };
 
 /* ---- What the server received ------------------------------------------- */
 
@@ -164,19 +100,18 @@ static hf_hold *collect_lock(hf_session *s)
 static void waiting_is_silent(void)
 {
     ensemble *e = ensemble_start(ON_ETCD, NULL);
-    hf_session *s = open_at(e), *t = open_at(e), *u = open_at(e);
-    waiter alone = {.s = t, .key = "k", .mode = HF_EXCLUSIVE},
-           reader = {.s = t, .key = "r", .mode = HF_SHARED};
-    hf_lock_options opt = patient(HF_EXCLUSIVE);
-    hf_hold *first = NULL, *second = NULL, *third;
+    hf_session *s = open_at(e, NULL, LEASE_MS), *t = open_at(e, NULL, LEASE_MS),
+               *u = open_at(e, NULL, LEASE_MS);
+    hf_lock_options opt = waits_for(HF_EXCLUSIVE, 2 * PATIENCE_MS);
+    hf_hold *first = take(s, "k", HF_EXCLUSIVE),
+            *second = take(s, "r", HF_EXCLUSIVE), *third;
+    waiter alone, reader;
     hf_request *request = NULL;
     received before = {0}, after = {.watch = -1};
     hf_error err;
 
-    EXPECT_OK(hf_lock(s, "k", &opt, &first, &err), err);
-    EXPECT_OK(hf_lock(s, "r", &opt, &second, &err), err);
-    waiter_start(&alone);
-    waiter_start(&reader);
+    waiter_start(&alone, t, "k", HF_EXCLUSIVE);
+    waiter_start(&reader, t, "r", HF_SHARED);
     AWAIT(count_rows(s) == 4);
     EXPECT_OK(hf_lock_start(u, "k", &opt, NULL, &request, &err), err);
     AWAIT(count_rows(s) == 5);

@@ -9,96 +9,22 @@
 #include "harness/expect.h"
 #include "harness/runner.h"
 
-#include <pthread.h>
-
 #include "etcd_other.h"
+#include "etcd_waiter.h"
 
-enum { PATIENCE_MS = 60000, LEASE_MS = 6000 };
-#define AWAIT(condition) EXPECT(WAIT_FOR(condition, PATIENCE_MS))
+enum { LEASE_MS = 6000 };
 
 /* ---- Sessions ----------------------------------------------------------- */
 
-static hf_session *open_at(ensemble *e, const char *url)
-{
-    hf_open_options opt = {HF_OPEN_OPTIONS, .lease_ms = LEASE_MS};
-    hf_session *s = NULL;
-    hf_error err;
-
-    EXPECT_OK(hf_open(&s, url ? url : ensemble_direct_url(e, ""), &opt, &err),
-              err);
-    return s;
-}
-
-static hf_hold *take(hf_session *s, const char *key, hf_mode mode)
-{
-    hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = PATIENCE_MS,
-                           .mode = mode, .places = mode == HF_PERMIT ? 2 : 0,
-                           .owner = HF_OWNER_HOLD};
-    hf_hold *hold = NULL;
-    hf_error err;
-
-    EXPECT_OK(hf_lock(s, key, &opt, &hold, &err), err);
-    return hold;
-}
-
 static int try_take(hf_session *s, const char *key, hf_mode mode)
 {
-    hf_lock_options opt = {HF_LOCK_OPTIONS, .mode = mode,
-                           .places = mode == HF_PERMIT ? 2 : 0,
-                           .owner = HF_OWNER_HOLD};
+    hf_lock_options opt = waits_for(mode, 0);
     hf_hold *hold = NULL;
     int code = hf_try_lock(s, key, &opt, &hold, NULL);
 
     if (code == 0)
         hf_release(hold, NULL);
     return code;
-}
-
-typedef struct waiter {
-    hf_session *s;
-    const char *key;
-    hf_mode mode;
-    hf_hold *hold;
-    atomic_bool done;
-    pthread_t thread;
-} waiter;
-
-static void *run_waiter(void *arg)
-{
-    waiter *w = arg;
-
-    w->hold = take(w->s, w->key, w->mode);
-    atomic_store(&w->done, true);
-    return NULL;
-}
-
-static void waiter_start(waiter *w, hf_session *s, const char *key,
-                         hf_mode mode)
-{
-    *w = (waiter){.s = s, .key = key, .mode = mode};
-    EXPECT_EQ(pthread_create(&w->thread, NULL, run_waiter, w), 0);
-}
-
-static void waiter_end(waiter *w)
-{
-    AWAIT(atomic_load(&w->done));
-    pthread_join(w->thread, NULL);
-    EXPECT_EQ(hf_release(w->hold, NULL), 0);
-}
-
-static int count_row(const hf_entry_info *row, void *user)
-{
-    (void)row;
-    ++*(size_t *)user;
-    return 0;
-}
-
-static size_t count_rows(hf_session *s)
-{
-    size_t n = 0;
-
-    EXPECT_EQ(hf_list(s, NULL, count_row, &n, NULL), 0);
-    return n;
 }
 
 /* ---- Go's clients ------------------------------------------------------- */
@@ -108,7 +34,7 @@ static size_t count_rows(hf_session *s)
 static void go_key_is_respected(void)
 {
     ensemble *e = ensemble_start(ON_ETCD, NULL);
-    hf_session *s = open_at(e, NULL), *t = open_at(e, NULL);
+    hf_session *s = open_at(e, NULL, LEASE_MS), *t = open_at(e, NULL, LEASE_MS);
     other *o = other_open(e);
     waiter alone, shared;
 
@@ -142,7 +68,7 @@ static void go_key_is_respected(void)
 static void permits_wait_behind_go(void)
 {
     ensemble *e = ensemble_start(ON_ETCD, NULL);
-    hf_session *s = open_at(e, NULL);
+    hf_session *s = open_at(e, NULL, LEASE_MS);
     other *o = other_open(e);
     hf_hold *one = take(s, "k", HF_PERMIT);
     waiter two;
@@ -165,7 +91,7 @@ static void permits_wait_behind_go(void)
 static void names_are_go_names(void)
 {
     ensemble *e = ensemble_start(ON_ETCD, NULL);
-    hf_session *s = open_at(e, ensemble_direct_url(e, "/app/"));
+    hf_session *s = open_at(e, ensemble_direct_url(e, "/app/"), LEASE_MS);
     other *o = other_open(e);
     hf_hold *nested, *hold = take(s, "a", HF_EXCLUSIVE);
     char wanted[64];
@@ -192,7 +118,7 @@ static void names_are_go_names(void)
 static void break_of_a_go_key(void)
 {
     ensemble *e = ensemble_start(ON_ETCD, NULL);
-    hf_session *s = open_at(e, NULL);
+    hf_session *s = open_at(e, NULL, LEASE_MS);
     hf_break_options now = {HF_BREAK_OPTIONS, .now = true};
     other *o = other_open(e);
     uint32_t broken = 0;
@@ -222,7 +148,7 @@ static void break_of_a_go_key(void)
 static void deleted_by_hand(void)
 {
     ensemble *e = ensemble_start(ON_ETCD, NULL);
-    hf_session *s = open_at(e, NULL);
+    hf_session *s = open_at(e, NULL, LEASE_MS);
     other *o = other_open(e);
     hf_hold *hold = take(s, "k", HF_EXCLUSIVE);
     char key[64] = "";
@@ -243,7 +169,7 @@ static void deleted_by_hand(void)
 static void lease_ended_by_hand(void)
 {
     ensemble *e = ensemble_start(ON_ETCD, NULL);
-    hf_session *s = open_at(e, NULL);
+    hf_session *s = open_at(e, NULL, LEASE_MS);
     other *o = other_open(e);
     hf_hold *hold = take(s, "k", HF_EXCLUSIVE);
     uint64_t token = hf_hold_token(hold);
@@ -268,7 +194,7 @@ static void lease_ended_by_hand(void)
 static void deleted_while_it_waits(void)
 {
     ensemble *e = ensemble_start(ON_ETCD, NULL);
-    hf_session *s = open_at(e, NULL), *t = open_at(e, NULL);
+    hf_session *s = open_at(e, NULL, LEASE_MS), *t = open_at(e, NULL, LEASE_MS);
     hf_hold *hold = take(s, "k", HF_EXCLUSIVE);
     int64_t first = (int64_t)hf_hold_token(hold);
     other *o = other_open(e);
@@ -314,7 +240,7 @@ static void set_alarm(other *o, int action)
 static void no_space(void)
 {
     ensemble *e = ensemble_start(ON_ETCD, NULL);
-    hf_session *s = open_at(e, NULL);
+    hf_session *s = open_at(e, NULL, LEASE_MS);
     other *o = other_open(e);
     hf_hold *hold = take(s, "k", HF_EXCLUSIVE);
     hf_error err;
@@ -337,7 +263,8 @@ static void compacted_under_a_watch(void)
 {
     ensemble_options options = {.links = true};
     ensemble *e = ensemble_start(ON_ETCD, &options);
-    hf_session *s = open_at(e, NULL), *t = open_at(e, ensemble_url(e, ""));
+    hf_session *s = open_at(e, NULL, LEASE_MS),
+               *t = open_at(e, ensemble_url(e, ""), LEASE_MS);
     hf_hold *hold = take(s, "k", HF_EXCLUSIVE);
     other *o = other_open(e);
     etcd_page page;

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include <holdfast/holdfast.h>
+
 static etcd_text text_of(const pb_field *field)
 {
     return (etcd_text){field->bytes ? field->bytes : "", field->len};
@@ -154,6 +156,12 @@ bool etcd_read_page(etcd_page *ret, const void *bytes, size_t len)
 
 /* ---- Leases ------------------------------------------------------------- */
 
+/* Seconds that can be counted with; -1 is one that is over. */
+static int64_t shorten(int64_t seconds)
+{
+    return seconds < HF_MS_MAX / 1000 ? seconds : HF_MS_MAX / 1000;
+}
+
 bool etcd_read_lease(etcd_lease *ret, const void *bytes, size_t len)
 {
     pb_reader reader = pb_read(bytes, len);
@@ -167,7 +175,7 @@ bool etcd_read_lease(etcd_lease *ret, const void *bytes, size_t len)
         else if (is_number(&field, 2))
             ret->id = (int64_t)field.value;
         else if (is_number(&field, 3))
-            ret->ttl = (int64_t)field.value;
+            ret->ttl = shorten((int64_t)field.value);
         else if (is_number(&field, 4))
             ret->granted = (int64_t)field.value;
     }

@@ -251,7 +251,8 @@ static int connect_to(my_port *port, size_t host, hf_nsec deadline,
         c->my = mysql_init(NULL);
     }
     if (!c || !c->cells || !c->my) {
-        my_disconnect(&c->base, false);
+        if (c)
+            my_disconnect(&c->base, false);
         return hfd_error(err, HF_ENOMEM, "mysql", 0, "out of memory");
     }
     sql_place_say_host(&port->place, host, where, sizeof where);

@@ -274,6 +274,14 @@ typedef struct format_answer {
     int64_t left_ms; /* -1: for ever; -2: nobody has it */
     uint64_t token;
 } format_answer;
+/* Milliseconds that are left, as a server says them, which may be a time that
+ * nobody can count with: a peer may write any. */
+static inline int64_t format_left(const resp *at)
+{
+    int64_t left_ms = resp_int(at, -2);
+
+    return left_ms < -2 ? -2 : left_ms < HF_MS_MAX ? left_ms : HF_MS_MAX;
+}
 /* Check a reply of n places, answer its time; 0: nonsense. */
 int64_t format_read(const resp *reply, size_t n);
 format_answer format_next(resp *at); /* walks; at begins as the time */

@@ -144,7 +144,7 @@ format_answer format_next(resp *at)
     if (code >= FORMAT_MINE && code <= FORMAT_ALIEN)
         answer.code = (format_code)code;
     *at = resp_at(at->after);
-    answer.left_ms = resp_int(at, -2);
+    answer.left_ms = format_left(at);
     *at = resp_at(at->after);
     code = resp_int(at, 0);
     answer.token = code > 0 ? (uint64_t)code : 0;

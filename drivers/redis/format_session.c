@@ -11,6 +11,7 @@
  * batches; locks of fixed leases stay, as promised.  What could not be given
  * back is known again, and asked for by the next detach. */
 #include "format.h"
+#include "info.h"
 
 static void start_session(format_session *session, const hf_op *op)
 {
@@ -39,17 +40,13 @@ static void attach_landed(redis_call *call, hf_outcome outcome,
     hf_store *store = redis_op_of(op)->store;
     format_data *data = format_of(store);
     format_session *session;
-    resp seconds, rest;
 
     format_note_sent(op);
     if (outcome != HF_APPLIED) {
         redis_op_failed(op, outcome, why);
         return;
     }
-    seconds = resp_item(reply, 0);
-    rest = resp_item(reply, 1);
-    op->store_us = resp_int(&seconds, 0) * 1000000 + resp_int(&rest, 0);
-    if (op->store_us <= 0) {
+    if (!redis_read_time(reply, &op->store_us)) {
         format_nonsense(op);
         return;
     }

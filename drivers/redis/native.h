@@ -18,7 +18,9 @@ void redis_put_epoch(hf__buf *out, const hf_store *store,
                      const redis_server *server, const char *otherwise);
 
 int64_t redis_item(const resp *reply, size_t i); /* no number: -1 */
-void redis_bad_reply(hf_op *op);                 /* finishes op as unknown */
+/* Microseconds as a span of time; none, or nonsense: 0. */
+hf_nsec redis_span(const resp *reply, size_t i);
+void redis_bad_reply(hf_op *op); /* finishes op as unknown */
 /* It was answered, by an array with at least n elements, first a number; else
  * op is finished. */
 bool redis_is_row(hf_op *op, hf_outcome outcome, const resp *reply,

@@ -97,7 +97,7 @@ static void granted_at_once(hf_op *op, int64_t token)
 {
     hf_place *place = op->place;
 
-    if (token < 1) {
+    if (token < 1 || token >= INT64_C(1) << 60) {
         redis_bad_reply(op);
         return;
     }
@@ -131,15 +131,15 @@ static void join_landed(redis_call *call, hf_outcome outcome, const resp *reply,
                         "another number of places");
         return;
     case 5:
-        op->place->look_in = redis_item(reply, 1) * 1000;
+        op->place->look_in = redis_span(reply, 1);
         redis_op_refuse(op, HF_EBUSY, "held by another");
         return;
     case 6:
-        op->place->look_in = redis_item(reply, 1) * 1000;
+        op->place->look_in = redis_span(reply, 1);
         hfd_error(&op->error, HF_EQUARANTINE, "redis", 0,
                   "the server was restarted or replaced and may have "
                   "forgotten locks: nothing is granted for %lld ms more",
-                  (long long)(redis_item(reply, 1) / 1000));
+                  (long long)(op->place->look_in / HF_MS(1)));
         op->sent = call->sent;
         hfd_finish(op, HF_NOT_APPLIED, HF_EQUARANTINE);
         return;

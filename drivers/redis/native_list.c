@@ -141,10 +141,11 @@ static void push_word(words *w, const char *text, size_t len)
 /* The next one, without taking it; false: none is left. */
 static bool peek_word(const words *w, const char **ret, size_t *ret_len)
 {
-    const char *at = w->buf.data + w->buf.start + w->at;
+    const char *at;
 
     if (w->at >= hf__buf_len(&w->buf))
         return false;
+    at = w->buf.data + w->buf.start + w->at;
     memcpy(ret_len, at, sizeof *ret_len);
     *ret = at + sizeof *ret_len;
     return true;
@@ -241,7 +242,8 @@ static void rows_landed(redis_call *call, hf_outcome outcome, const resp *reply,
     resp cursor, row, who[3];
 
     if (outcome != HF_APPLIED || reply->type != RESP_ARRAY ||
-        reply->number < 5) {
+        reply->number < 5 ||
+        (!list->by_key && resp_item(reply, 1).type != RESP_STRING)) {
         hf_error bad;
 
         hfd_error(&bad, HF_EPROTO, "redis", 0, "a listing is malformed");

@@ -110,17 +110,30 @@ bool redis_is_row(hf_op *op, hf_outcome outcome, const resp *reply,
     return false;
 }
 
+/* Tokens, places in a queue and instants: what one more can be added to. */
+static bool is_number(int64_t n)
+{
+    return n > 0 && n < INT64_C(1) << 60;
+}
+
 /* Time that is told: none, or less than thirty years. */
 static bool is_time(int64_t us)
 {
     return us >= 0 && us < INT64_C(1000000000000000);
 }
 
+hf_nsec redis_span(const resp *reply, size_t i)
+{
+    int64_t us = redis_item(reply, i);
+
+    return is_time(us) ? us * 1000 : 0;
+}
+
 void redis_set_times(hf_op *op, int64_t rest_us, int64_t now_us)
 {
     hf_store *store = redis_op_of(op)->store;
 
-    if (!is_time(rest_us) || now_us < 1)
+    if (!is_time(rest_us) || !is_number(now_us))
         return; /* it says nothing */
     op->remaining = rest_us * 1000;
     if (op->ttl > 0 && op->remaining > op->ttl)
@@ -181,9 +194,9 @@ bool redis_read_place(hf_place *place, const resp *reply)
 
     if (reply->type != RESP_ARRAY ||
         (kind == 3 ? !is_reason(token)
-                   : (kind != 1 && kind != 2) || reply->number < 6 || num < 1 ||
-                         !is_time(rest) || !is_time(look)) ||
-        (kind == 1 && (token < 1 || run < 1 || run > UINT16_MAX)))
+                   : (kind != 1 && kind != 2) || reply->number < 6 ||
+                         !is_number(num) || !is_time(rest) || !is_time(look)) ||
+        (kind == 1 && (!is_number(token) || run < 1 || run > UINT16_MAX)))
         return false;
     place->reason = kind == 3 ? (int32_t)token : 0;
     place->verdict = kind == 1 ? HF_GRANTED : kind == 2 ? HF_WAITS : HF_GONE;

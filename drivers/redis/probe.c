@@ -13,10 +13,10 @@
  * Reply lost: the operation is unknown and nothing was changed.  The probe's
  * memory belongs to the operation and is freed before that ends. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cluster.h"
+#include "info.h"
 #include "probe.h"
 #include "sentinel.h"
 
@@ -52,58 +52,6 @@ static void copy_text(char *ret, size_t cap, const char *text, size_t len)
     ret[len] = '\0';
 }
 
-/* The value of `name` in INFO's lines; false: it has none. */
-static bool info_text(const resp *info, const char *name, char *ret, size_t cap)
-{
-    size_t name_len = strlen(name);
-    const char *at = info->text, *end = info->text + info->len;
-
-    while (at < end) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
-        size_t len = (size_t)((stop ? stop : end) - at);
-
-        if (len > name_len && at[name_len] == ':' &&
-            memcmp(at, name, name_len) == 0) {
-            size_t rest = len - name_len - 1;
-
-            if (rest && at[len - 1] == '\r')
-                rest--;
-            copy_text(ret, cap, at + name_len + 1, rest);
-            return true;
-        }
-        at += len + 1;
-    }
-    return false;
-}
-
-static int64_t info_number(const resp *info, const char *name)
-{
-    char text[24], *end;
-    long long number;
-
-    if (!info_text(info, name, text, sizeof text) || !text[0])
-        return -1;
-    number = strtoll(text, &end, 10);
-    return *end || number < 0 ? -1 : number;
-}
-
-/* "7.0.15" as 70015; what it does not understand is -1. */
-static int64_t version_number(const char *text)
-{
-    char *end;
-    long major, minor, patch = 0;
-
-    major = strtol(text, &end, 10);
-    if (end == text || *end != '.' || major < 0 || major > 999)
-        return -1;
-    minor = strtol(end + 1, &end, 10);
-    if (*end == '.')
-        patch = strtol(end + 1, &end, 10);
-    if (minor < 0 || minor > 99 || patch < 0)
-        return -1;
-    return major * 10000 + minor * 100 + (patch > 99 ? 99 : patch);
-}
-
 static void note_info(probe *p, const redis_call *call, const resp *reply)
 {
     redis_facts *f = &p->facts;
@@ -111,23 +59,25 @@ static void note_info(probe *p, const redis_call *call, const resp *reply)
     (void)call;
     if (reply->type != RESP_STRING)
         return;
-    info_text(reply, "redis_version", f->version, sizeof f->version);
-    f->version_number = version_number(f->version);
-    info_text(reply, "role", f->role, sizeof f->role);
-    info_text(reply, "redis_mode", f->mode, sizeof f->mode);
-    info_text(reply, "rdb_last_bgsave_status", f->snapshot_status,
-              sizeof f->snapshot_status);
-    info_text(reply, "aof_last_write_status", f->log_status,
-              sizeof f->log_status);
-    info_text(reply, "maxmemory_policy", f->policy, sizeof f->policy);
-    f->uptime_s = info_number(reply, "uptime_in_seconds");
-    f->clients = info_number(reply, "connected_clients");
-    f->client_limit = info_number(reply, "maxclients");
-    f->replicas = info_number(reply, "connected_slaves");
+    redis_info_text(reply, "redis_version", f->version, sizeof f->version);
+    f->version_number = redis_info_version(f->version);
+    if (f->version_number == 0)
+        f->version_number = -1;
+    redis_info_text(reply, "role", f->role, sizeof f->role);
+    redis_info_text(reply, "redis_mode", f->mode, sizeof f->mode);
+    redis_info_text(reply, "rdb_last_bgsave_status", f->snapshot_status,
+                    sizeof f->snapshot_status);
+    redis_info_text(reply, "aof_last_write_status", f->log_status,
+                    sizeof f->log_status);
+    redis_info_text(reply, "maxmemory_policy", f->policy, sizeof f->policy);
+    f->uptime_s = redis_info_number(reply, "uptime_in_seconds");
+    f->clients = redis_info_number(reply, "connected_clients");
+    f->client_limit = redis_info_number(reply, "maxclients");
+    f->replicas = redis_info_number(reply, "connected_slaves");
     /* This line is only there while min-replicas-to-write is set. */
-    f->good_replicas = info_number(reply, "min_slaves_good_slaves");
-    f->memory_limit = info_number(reply, "maxmemory");
-    f->log_on = info_number(reply, "aof_enabled");
+    f->good_replicas = redis_info_number(reply, "min_slaves_good_slaves");
+    f->memory_limit = redis_info_number(reply, "maxmemory");
+    f->log_on = redis_info_number(reply, "aof_enabled");
 }
 
 static void refuse_info(probe *p)
@@ -217,13 +167,9 @@ static void note_time(probe *p, const redis_call *call, const resp *reply)
     redis_facts *f = &p->facts;
     hf_nsec trip = hfd_now() - call->sent;
     int64_t ours = hfd_realtime_us() - trip / 2000, offset;
-    resp seconds, micros;
 
-    if (reply->type != RESP_ARRAY || reply->number != 2)
+    if (!redis_read_time(reply, &p->store_us))
         return;
-    seconds = resp_item(reply, 0);
-    micros = resp_item(reply, 1);
-    p->store_us = resp_int(&seconds, 0) * 1000000 + resp_int(&micros, 0);
     offset = p->store_us - ours;
     /* The shortest trip says most about the clock. */
     if (!f->samples || trip < f->trip_best) {
@@ -317,8 +263,8 @@ static void note_cluster(probe *p, const redis_call *call, const resp *reply)
     (void)call;
     if (reply->type != RESP_STRING)
         return;
-    info_text(reply, "cluster_state", f->state, sizeof f->state);
-    f->shards = info_number(reply, "cluster_size");
+    redis_info_text(reply, "cluster_state", f->state, sizeof f->state);
+    f->shards = redis_info_number(reply, "cluster_size");
 }
 
 /* A slot that is being moved refuses what is asked about its keys. */

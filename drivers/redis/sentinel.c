@@ -92,9 +92,6 @@ static int refused(const sentinels *of, size_t which, const resp *reply,
 static int read_address(const sentinels *of, size_t which, const resp *reply,
                         redis_found *ret, hf_error *err)
 {
-    resp host = resp_item(reply, 0), port = resp_item(reply, 1);
-    int64_t number = resp_int(&port, 0);
-
     if (reply->type == RESP_ERROR)
         return refused(of, which, reply, err);
     if (reply->type == RESP_NIL)
@@ -103,15 +100,10 @@ static int read_address(const sentinels *of, size_t which, const resp *reply,
                          "the path of the URL",
                          of->addresses[which].host, of->addresses[which].port,
                          of->name);
-    if (reply->type != RESP_ARRAY || host.type != RESP_STRING ||
-        host.len == 0 || host.len >= sizeof ret->host || number < 1 ||
-        number > UINT16_MAX || memchr(host.text, '\0', host.len))
+    if (!redis_read_primary(reply, ret))
         return hfd_error(err, HF_EPROTO, "redis", 0,
                          "%s:%u: not the answer of a Sentinel",
                          of->addresses[which].host, of->addresses[which].port);
-    memcpy(ret->host, host.text, host.len);
-    ret->host[host.len] = '\0';
-    ret->port = (uint16_t)number;
     return 0;
 }
 
@@ -241,48 +233,6 @@ static redis_stray judge_error(void *ctx, const resp *error)
 
 /* ---- For doctor ---- */
 
-/* The value of a field in SENTINEL MASTER's reply; RESP_NIL: there is none. */
-static resp field_of(const resp *reply, const char *name)
-{
-    resp nothing = {0};
-    resp at = resp_item(reply, 0);
-
-    if (reply->type != RESP_ARRAY)
-        return nothing;
-    for (int64_t left = reply->number; left >= 2; left -= 2) {
-        resp value = resp_at(at.after);
-
-        if (resp_is(&at, name))
-            return value;
-        if (left > 3)
-            at = resp_at(value.after);
-    }
-    return nothing;
-}
-
-static int64_t number_of(const resp *reply, const char *name)
-{
-    resp field = field_of(reply, name);
-
-    return resp_int(&field, -1);
-}
-
-static void note_watch(redis_watch *ret, const resp *reply)
-{
-    resp flags = field_of(reply, "flags");
-    size_t len = flags.type == RESP_STRING ? flags.len : 0;
-
-    if (len >= sizeof ret->flags)
-        len = sizeof ret->flags - 1;
-    if (len > 0)
-        memcpy(ret->flags, flags.text, len);
-    ret->flags[len] = '\0';
-    ret->sentinels = number_of(reply, "num-other-sentinels") + 1;
-    ret->quorum = number_of(reply, "quorum");
-    ret->replicas = number_of(reply, "num-slaves");
-    ret->down_after_ms = number_of(reply, "down-after-milliseconds");
-}
-
 bool redis_sentinel_watch(hf_store *store, redis_watch *ret, hf_nsec deadline)
 {
     sentinels *of = store->finder.ctx;
@@ -312,7 +262,7 @@ bool redis_sentinel_watch(hf_store *store, redis_watch *ret, hf_nsec deadline)
                 ask_one(of, i, "master", &answer, until, NULL) == 0) {
                 resp reply = resp_at(answer.data + answer.start);
 
-                note_watch(ret, &reply);
+                redis_read_watch(&reply, ret);
             }
         }
         hf__buf_done(&answer);

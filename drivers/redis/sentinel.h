@@ -25,6 +25,9 @@ typedef struct redis_watch {
     char flags[64];                  /* of the primary: "master,o_down" */
     char name[64];
 } redis_watch;
+/* Read the replies about it (sentinel_words.c); false: it is no address. */
+bool redis_read_primary(const resp *reply, redis_found *ret);
+void redis_read_watch(const resp *reply, redis_watch *ret);
 /* Asks each of them, on this thread.  False: the store has none. */
 bool redis_sentinel_watch(hf_store *store, redis_watch *ret, hf_nsec deadline);
 /* Findings about them (sentinel_judge.c). */

@@ -13,9 +13,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "info.h"
 #include "wire_inside.h"
 
 typedef enum step {
@@ -78,101 +78,14 @@ static int wrong(const hello *h, hf_error *err, int code, const char *text)
     return hfd_error(err, code, "redis", 0, "%s: %s", h->where, text);
 }
 
-/* The value of a field of INFO, up to the end of its line. */
-static const char *find_field(const resp *info, const char *name,
-                              size_t *ret_len)
-{
-    const char *at = info->text, *end = at + info->len;
-    size_t len = strlen(name);
-
-    while (at < end) {
-        const char *stop = memchr(at, '\r', (size_t)(end - at));
-
-        if (!stop)
-            stop = end;
-        if ((size_t)(stop - at) > len && memcmp(at, name, len) == 0 &&
-            at[len] == ':') {
-            *ret_len = (size_t)(stop - at) - len - 1;
-            return at + len + 1;
-        }
-        at = stop < end ? stop + 1 : end;
-        if (at < end && *at == '\n')
-            at++;
-    }
-    *ret_len = 0;
-    return "";
-}
-
-/* "7.0.15" is 70015. */
-static int read_version(const char *text, size_t len)
-{
-    int part[3] = {0};
-    unsigned at = 0;
-
-    for (size_t i = 0; i < len && at < 3; i++) {
-        if (text[i] == '.')
-            at++;
-        else if (text[i] >= '0' && text[i] <= '9' && part[at] < 100)
-            part[at] = part[at] * 10 + (text[i] - '0');
-        else
-            break;
-    }
-    return part[0] * 10000 + part[1] * 100 + part[2];
-}
-
-/* Whole seconds that began before the question: up to one too many. */
-static hf_nsec read_uptime(const char *text, size_t len)
-{
-    hf_nsec seconds = 0;
-
-    for (size_t i = 0; i < len && i < 9 && text[i] >= '0' && text[i] <= '9';
-         i++)
-        seconds = seconds * 10 + (text[i] - '0');
-    return seconds > 0 ? HF_MS(1000) * (seconds - 1) : 0;
-}
-
 static int check_info(hello *h, const resp *info, hf_error *err)
 {
-    const char *field;
-    size_t len;
-
     if (info->type != RESP_STRING)
         return wrong(h, err, HF_EPROTO, "INFO was not answered by a text");
-    field = find_field(info, "redis_mode", &len);
-    h->met.cluster = len == 7 && memcmp(field, "cluster", len) == 0;
-    field = find_field(info, "redis_version", &len);
-    h->met.server.version = read_version(field, len);
-    if (h->met.server.version == 0)
+    if (!redis_met_info(&h->met, info))
         return wrong(h, err, HF_EPROTO,
                      "INFO has no redis_version: not a Redis server");
-    field = find_field(info, "run_id", &len);
-    if (len >= sizeof h->met.server.run_id)
-        len = sizeof h->met.server.run_id - 1;
-    memcpy(h->met.server.run_id, field, len);
-    h->met.server.run_id[len] = '\0';
-    field = find_field(info, "uptime_in_seconds", &len);
-    h->met.server.born = hfd_now() - read_uptime(field, len);
     return 0;
-}
-
-static void copy_word(char *to, size_t room, const resp *word)
-{
-    size_t len = word->type == RESP_STRING ? word->len : 0;
-
-    if (len >= room)
-        len = room - 1;
-    if (len > 0)
-        memcpy(to, word->text, len);
-    to[len] = '\0';
-}
-
-static void note_role(hello *h, const resp *role)
-{
-    resp word = resp_item(role, 0), of = resp_item(role, 1);
-
-    copy_word(h->met.role, sizeof h->met.role, &word);
-    if (strcmp(h->met.role, "slave") == 0)
-        copy_word(h->met.of, sizeof h->met.of, &of);
 }
 
 /* Of a server that the URL names. */
@@ -211,7 +124,7 @@ static int check_reply(hello *h, const resp *reply, hf_error *err)
         return wrong(h, err, said.code, said.text);
     }
     if (s == STEP_ROLE) {
-        note_role(h, reply);
+        redis_met_role(&h->met, reply);
         return 0;
     }
     if (s == STEP_INFO)

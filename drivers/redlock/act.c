@@ -267,7 +267,7 @@ static void voted(redlock_round *round)
         format_answer *answer = &a->answers[i];
 
         if (op->kind == HF_OP_LEAVE) {
-            whole = judge_leave(round, i, all[i], answer);
+            whole = judge_leave(round, all[i], answer);
             continue;
         }
         if (round->verbs[i] != 'J') {
@@ -360,6 +360,8 @@ void redis_op_send(hf_store *base, hf_op *op,
     round->complete = n > 0 ? voted : answered;
     for (size_t i = 0; i < n; i++)
         round->verbs[i] = format_verb(all[i]);
+    if (op->kind == HF_OP_LEAVE && n > 0)
+        judge_prepare_leave(round);
     own->base.under_way = true;
     own->base.call.sent = hfd_now();
     if (op->driven)

@@ -2,8 +2,9 @@
  *
  * One script everywhere: delete the key if it is a lock, and if a token was
  * given only where the server counts with it.  It is done when a majority has
- * answered; what only a minority had was no lock, and its deletion is not
- * counted.  Reply lost: asked again, it finds less to delete and says so. */
+ * answered, and told when it is known whether a majority had it; what only a
+ * minority had was no lock, and its deletion is not counted.  Reply lost: asked
+ * again, it finds less to delete and says so. */
 #include "redlock.h"
 
 static void evicted(redlock_round *round)

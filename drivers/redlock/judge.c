@@ -2,8 +2,9 @@
  *
  * A vote is a grant if a majority has it and time is left of it; what a renewal
  * or a look finds is mine or is not; a leave is done when a majority has given
- * it back.  What was not decided is told as open, and what is sent because of
- * all that is act.c's.  No answer is never taken for one.
+ * it back, over all its attempts.  What was not decided is told as open, and
+ * what is sent because of all that is act.c's.  No answer is never taken for
+ * one.
  *
  * What is left is what the best majority has, less what their clocks may drift
  * apart in that time, and counted by the caller from before the first byte: a
@@ -89,39 +90,50 @@ bool judge_other(redlock_round *round, const vote_tally *tally,
     return tally->verdict != VOTE_OPEN;
 }
 
+/* Whether it was ours to the end is asked of what was granted, by the thread
+ * that gives it back and by the first attempt of one that does not wait.  For
+ * all others (who waited in vain, and what is repeated with nobody to tell) it
+ * is enough that a majority has it no more: or a minority that is down would
+ * keep this process from its own lock for as long as it is down.  Not so what
+ * is to be kept from others for a while: that needs a majority. */
+void judge_prepare_leave(redlock_round *round)
+{
+    format_data *data = format_of(&round->store->base);
+    const format_record *record;
+
+    pthread_mutex_lock(&data->mu);
+    record = format_find(data, &round->op->place->rid);
+    round->leaves = true;
+    round->given = record ? record->given : 0;
+    round->content =
+        !record || record->state != FORMAT_GRANTED ||
+        (record->left && !round->op->driven && round->op->keep == 0);
+    pthread_mutex_unlock(&data->mu);
+}
+
 /* A leave that too few answered is asked again, and then finds less: which
  * servers had it is remembered.  So a lock that was lost is told as lost, also
  * by the second answer.  False: it is open. */
-bool judge_leave(redlock_round *round, size_t at, const hf_place *place,
+bool judge_leave(redlock_round *round, const hf_place *place,
                  format_answer *ret)
 {
     redlock_store *store = round->store;
     format_data *data = format_of(&store->base);
-    unsigned had = 0, lost = 0, majority = vote_majority(store->count);
+    size_t nodes = store->count;
+    vote_leaving sum =
+        vote_leave(round->votes, 1, nodes, round->given, round->content);
     format_record *record;
-    unsigned given;
 
     pthread_mutex_lock(&data->mu);
     record = format_find(data, &place->rid);
-    given = record ? record->given : 0;
-    for (size_t i = 0; i < store->count; i++) {
-        const vote *v = &round->votes[i * round->places + at];
-
-        if (v->heard && v->code == VOTE_MINE)
-            given |= 1U << i;
-        if (given >> i & 1)
-            had++;
-        else if (v->heard)
-            lost++;
-    }
     if (record) {
-        record->given = (uint16_t)given;
+        record->given = (uint16_t)sum.given;
         /* Else "gone" after a leave without an answer is that one's doing. */
-        if (had > 0 && lost > store->count - majority)
+        if (sum.had > 0 && sum.lost > nodes - vote_majority(nodes))
             record->left = false;
     }
     pthread_mutex_unlock(&data->mu);
-    ret->code = had >= majority ? FORMAT_MINE : FORMAT_BUSY;
+    ret->code = sum.verdict == VOTE_YES ? FORMAT_MINE : FORMAT_BUSY;
     ret->left_ms = -2;
-    return had >= majority || lost > store->count - majority;
+    return sum.verdict != VOTE_OPEN;
 }

@@ -10,8 +10,11 @@ bool judge_vote(const redlock_round *round, const vote_tally *tally,
 /* The answer about something that is mine or is not; false: it is open. */
 bool judge_other(redlock_round *round, const vote_tally *tally,
                  const hf_place *place, format_answer *ret);
-/* The answer about the at-th place of a leave; false: it is open. */
-bool judge_leave(redlock_round *round, size_t at, const hf_place *place,
+/* A leave is about to go out: what is known of earlier ones, and does it
+ * matter what it finds? */
+void judge_prepare_leave(redlock_round *round);
+/* The answer about a leave, which has one place; false: it is open. */
+bool judge_leave(redlock_round *round, const hf_place *place,
                  format_answer *ret);
 /* Was a server asked that did not say what it did? */
 bool judge_unsure(const redlock_round *round);

@@ -8,9 +8,9 @@
 #include "probe.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "../redis/info.h"
 #include "redlock.h"
 
 enum { TIMES = 4 };
@@ -27,70 +27,32 @@ static void copy_text(char *ret, size_t cap, const char *text, size_t len)
     ret[len] = '\0';
 }
 
-/* The value of `name` in INFO's lines; "": it has none. */
-static void info_text(const resp *info, const char *name, char *ret, size_t cap)
-{
-    size_t name_len = strlen(name);
-    const char *at = info->text, *end = info->text + info->len;
-
-    ret[0] = '\0';
-    while (at < end) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
-        size_t len = (size_t)((stop ? stop : end) - at);
-
-        if (len > name_len && at[name_len] == ':' &&
-            memcmp(at, name, name_len) == 0) {
-            size_t rest = len - name_len - 1;
-
-            if (rest && at[len - 1] == '\r')
-                rest--;
-            copy_text(ret, cap, at + name_len + 1, rest);
-            return;
-        }
-        at += len + 1;
-    }
-}
-
-static int64_t info_number(const resp *info, const char *name)
-{
-    char text[24], *end;
-    long long number;
-
-    info_text(info, name, text, sizeof text);
-    number = strtoll(text, &end, 10);
-    return !text[0] || *end || number < 0 ? -1 : number;
-}
-
 static void note_info(redlock_facts *f, const resp *info)
 {
     if (info->type != RESP_STRING)
         return;
-    info_text(info, "run_id", f->run_id, sizeof f->run_id);
-    info_text(info, "redis_version", f->version, sizeof f->version);
-    info_text(info, "role", f->role, sizeof f->role);
-    info_text(info, "maxmemory_policy", f->policy, sizeof f->policy);
-    f->uptime_s = info_number(info, "uptime_in_seconds");
-    f->replicas = info_number(info, "connected_slaves");
-    f->memory_limit = info_number(info, "maxmemory");
-    f->log_on = info_number(info, "aof_enabled");
+    redis_info_text(info, "run_id", f->run_id, sizeof f->run_id);
+    redis_info_text(info, "redis_version", f->version, sizeof f->version);
+    redis_info_text(info, "role", f->role, sizeof f->role);
+    redis_info_text(info, "maxmemory_policy", f->policy, sizeof f->policy);
+    f->uptime_s = redis_info_number(info, "uptime_in_seconds");
+    f->replicas = redis_info_number(info, "connected_slaves");
+    f->memory_limit = redis_info_number(info, "maxmemory");
+    f->log_on = redis_info_number(info, "aof_enabled");
 }
 
 static void note_time(redlock_facts *f, const redlock_step *step,
                       const resp *reply)
 {
     hf_nsec trip = hfd_now() - step->call.sent;
-    int64_t ours = hfd_realtime_us() - trip / 2000;
-    resp seconds, micros;
+    int64_t ours = hfd_realtime_us() - trip / 2000, theirs;
 
-    if (reply->type != RESP_ARRAY || reply->number != 2)
+    if (!redis_read_time(reply, &theirs))
         return;
-    seconds = resp_item(reply, 0);
-    micros = resp_item(reply, 1);
     f->answers = true;
     if (f->trip == 0 || trip < f->trip) {
         f->trip = trip;
-        f->offset_us =
-            resp_int(&seconds, 0) * 1000000 + resp_int(&micros, 0) - ours;
+        f->offset_us = theirs - ours;
     }
 }
 

@@ -71,6 +71,8 @@ struct redlock_round {
     size_t places;
     char verbs[FORMAT_BATCH];     /* of each place */
     uint64_t raise[FORMAT_BATCH]; /* LAYOUT_RAISE: to what; else 0 */
+    bool leaves, content;         /* counted by vote_leave */
+    unsigned given;
     hf_nsec sent;  /* just before the first byte of the first server's */
     hf__buf bytes; /* the command */
     const redis_script *script;

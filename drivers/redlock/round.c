@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../redis/info.h"
 #include "redlock.h"
 
 enum { SLICE_MS = 10, NODE_LEAST_MS = 20, NODE_MOST_MS = 100 };
@@ -79,15 +80,36 @@ unsigned round_heard(const redlock_round *round)
     return heard;
 }
 
-/* With mu held. */
+/* Did a majority do it, or can none have done it any more? */
+static bool is_number_decided(const redlock_round *round)
+{
+    size_t nodes = round->store->count;
+    unsigned done = 0, heard = round_heard(round);
+
+    for (size_t i = 0; i < nodes; i++)
+        done += round->calls[i].landed &&
+                round->calls[i].outcome == HF_APPLIED &&
+                round->calls[i].said > 0;
+    return done >= vote_majority(nodes) ||
+           heard > done + nodes - vote_majority(nodes);
+}
+
+/* With mu held.  It must ask what the judge of this round will ask: what ends
+ * too early ends open, and is asked again in vain. */
 static bool is_decided(const redlock_round *round)
 {
     size_t nodes = round->store->count;
 
     if (round->pending == 0)
         return true;
+    if (round->shape == SHAPE_NUMBER)
+        return is_number_decided(round);
     if (round->places == 0)
         return round_heard(round) >= vote_majority(nodes);
+    if (round->leaves)
+        return vote_leave(round->votes, round->places, nodes, round->given,
+                          round->content)
+                   .verdict != VOTE_OPEN;
     for (size_t i = 0; i < round->places; i++) {
         vote_tally tally = round_tally(round, i);
 
@@ -180,7 +202,7 @@ static vote read_vote(resp *at)
     if (code >= VOTE_MINE && code <= VOTE_ALIEN)
         v.code = (vote_code)code;
     *at = resp_at(at->after);
-    v.left_ms = resp_int(at, -2);
+    v.left_ms = format_left(at);
     *at = resp_at(at->after);
     number = resp_int(at, 0);
     v.number = number > 0 ? (uint64_t)number : 0;
@@ -193,7 +215,7 @@ static bool hear(redlock_call *call, const resp *reply)
 {
     redlock_round *round = call->round;
     size_t places = round->places;
-    resp first = resp_item(reply, 0), second;
+    resp first = resp_item(reply, 0);
 
     if (round->shape == SHAPE_NUMBER) {
         call->said = reply->number;
@@ -201,12 +223,9 @@ static bool hear(redlock_call *call, const resp *reply)
     }
     if (reply->type != RESP_ARRAY)
         return false;
+    if (round->shape == SHAPE_TIME)
+        return redis_read_time(reply, &call->said);
     call->said = resp_int(&first, 0);
-    if (round->shape == SHAPE_TIME) {
-        second = resp_item(reply, 1);
-        call->said = call->said * 1000000 + resp_int(&second, 0);
-        return call->said > 0;
-    }
     if (places > 0 && reply->number != (int64_t)(3 * places + 1))
         return false;
     for (size_t i = 0; i < places; i++) {

@@ -14,6 +14,12 @@
  * may have given its vote to the next holder before it was raised, and none of
  * the votes that this one gets later is larger (model_test.c shows both).
  *
+ * A leave is counted over all its attempts, since the second finds nothing
+ * where the first was done: which servers gave it back is carried along.  One
+ * rule says whether it is over and what it was.  If there were two, a round
+ * that ends with its third answer could end open whenever the same three are
+ * the quickest, again and again, and the leave would never be done.
+ *
  * Knows nothing of servers, time or threads. */
 #include "vote.h"
 
@@ -80,4 +86,28 @@ vote_tally vote_count(const vote *votes, size_t stride, size_t nodes)
         tally.verdict = VOTE_NO;
     }
     return tally;
+}
+
+vote_leaving vote_leave(const vote *votes, size_t stride, size_t nodes,
+                        unsigned given, bool content)
+{
+    vote_leaving sum = {.given = given};
+    unsigned majority = vote_majority(nodes);
+
+    for (size_t i = 0; i < nodes; i++) {
+        const vote *v = &votes[i * stride];
+
+        if (v->heard && v->code == VOTE_MINE)
+            sum.given |= 1U << i;
+        sum.heard += v->heard;
+        if (sum.given >> i & 1)
+            sum.had++;
+        else
+            sum.lost += v->heard;
+    }
+    if (sum.had >= majority)
+        sum.verdict = VOTE_YES;
+    else if (sum.lost > nodes - majority || (content && sum.heard >= majority))
+        sum.verdict = VOTE_NO;
+    return sum;
 }

@@ -50,6 +50,18 @@ static inline unsigned vote_majority(size_t nodes)
 /* votes[0], votes[stride], ...: of one lock, one per server. */
 vote_tally vote_count(const vote *votes, size_t stride, size_t nodes);
 
+/* A leave, over all its attempts. */
+typedef struct vote_leaving {
+    unsigned given; /* a bit for each server that had it and gave it back */
+    unsigned had, lost, heard;
+    vote_verdict verdict; /* YES: mine to the end, NO: it was not */
+} vote_leaving;
+
+/* given: what earlier attempts found.  content: it is enough to know that a
+ * majority has it no more, since nobody asks whether it was mine to the end. */
+vote_leaving vote_leave(const vote *votes, size_t stride, size_t nodes,
+                        unsigned given, bool content);
+
 /* May the largest number be told as the token?  Only if a majority of servers
  * both has the lock as mine and counts it with that number. */
 static inline bool vote_is_level(const vote_tally *tally, size_t nodes)

@@ -78,8 +78,51 @@ static void a_stride(void)
     EXPECT_EQ(vote_count(votes + 1, 2, 3).verdict, VOTE_NO);
 }
 
-static const test_case cases[] = {TEST(majorities), TEST(what_is_left),
-                                  TEST(which_number), TEST(a_stride)};
+static vote_leaving leave(unsigned given, bool content, const vote votes[5])
+{
+    return vote_leave(votes, 1, 5, given, content);
+}
+
+/* What an earlier attempt took away is not lost. */
+static void a_leave_is_repeated(void)
+{
+    const vote first[] = {MINE(9, 1), OTHER(9), SILENT, SILENT, SILENT};
+    const vote again[] = {OTHER(9), OTHER(9), OTHER(9), SILENT, SILENT};
+    const vote whole[] = {OTHER(9), OTHER(9), OTHER(9), MINE(9, 1), MINE(9, 1)};
+    vote_leaving sum = leave(0, false, first);
+
+    EXPECT_EQ(sum.verdict, VOTE_OPEN);
+    EXPECT_EQ(sum.given, 1);
+    /* Three have answered, and it is open: the round has to go on. */
+    EXPECT_EQ(leave(sum.given, false, again).verdict, VOTE_OPEN);
+    EXPECT_EQ(leave(sum.given, false, whole).verdict, VOTE_YES);
+    EXPECT_EQ(leave(sum.given, true, again).verdict, VOTE_NO);
+    EXPECT_EQ(leave(0, false, again).verdict, VOTE_NO);
+}
+
+/* Whatever came before: with all answers, and for the content with those of a
+ * majority, it is over. */
+static void a_leave_ends(void)
+{
+    for (unsigned draw = 0; draw < 243 * 32; draw++) {
+        unsigned given = draw % 32, rest = draw / 32, heard = 0;
+        vote votes[5];
+
+        for (int i = 0; i < 5; i++, rest /= 3) {
+            votes[i] = rest % 3 == 0   ? SILENT
+                       : rest % 3 == 1 ? MINE(9, 1)
+                                       : OTHER(9);
+            heard += votes[i].heard;
+        }
+        EXPECT(heard < 5 || leave(given, false, votes).verdict != VOTE_OPEN);
+        EXPECT(heard < 3 || leave(given, true, votes).verdict != VOTE_OPEN);
+    }
+}
+
+static const test_case cases[] = {
+    TEST(majorities), TEST(what_is_left),        TEST(which_number),
+    TEST(a_stride),   TEST(a_leave_is_repeated), TEST(a_leave_ends),
+};
 
 int main(int argc, char **argv)
 {

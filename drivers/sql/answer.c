@@ -42,6 +42,13 @@ void sql_answer_gone(hf_place *place, int reason)
     place->remaining = place->look_in = 0;
 }
 
+int sql_news_code(const char *text)
+{
+    long code = strtol(text, NULL, 10);
+
+    return code > 0 && code < 10000 ? -(int)code : 0;
+}
+
 /* The reason that the news have for this rid: "RID.CODE;..."; 0: none. */
 static int find_news(const char *news, const hf_id *rid)
 {
@@ -51,7 +58,7 @@ static int find_news(const char *news, const hf_id *rid)
     sql_id_text(rid, id);
     memcpy(id + SQL_ID_LEN, ".", 2);
     at = news ? strstr(news, id) : NULL;
-    return at ? -(int)strtol(at + SQL_ID_LEN + 1, NULL, 10) : 0;
+    return at ? sql_news_code(at + SQL_ID_LEN + 1) : 0;
 }
 
 bool sql_answer_why_gone(sql_use *use, hf_place *place)

@@ -14,6 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rows.h"
+
+#define LEASE_MAX_MS (INT64_C(1) << 41) /* of more no API lets anybody ask */
+
 static const char letters[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -159,7 +163,7 @@ static bool take_time(const char **io, char end, int64_t *ret)
 {
     uint64_t number;
 
-    if (!take_number(io, INT64_MAX, end, &number))
+    if (!take_number(io, SQL_INSTANT_MAX, end, &number))
         return false;
     *ret = (int64_t)number;
     return true;
@@ -240,7 +244,7 @@ bool sql_body_next(const char **io, sql_entry *ret)
     if (entry.num == 0 || entry.run == 0 ||
         entry.run - 1 > INT64_MAX - entry.num ||
         (entry.mode == HF_PERMIT && entry.places == 0) ||
-        (entry.closed && entry.exp_us == 0))
+        (entry.closed && entry.exp_us == 0) || entry.lease_ms > LEASE_MAX_MS)
         return false;
     entry.len = (size_t)(at - *io);
     *ret = entry;

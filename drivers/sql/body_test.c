@@ -95,7 +95,8 @@ static void longest(void)
 
     entry.num = INT64_MAX - UINT32_MAX;
     entry.run = entry.places = UINT32_MAX;
-    entry.lease_ms = entry.exp_us = entry.brk_us = entry.born_us = INT64_MAX;
+    entry.lease_ms = INT64_C(1) << 41;
+    entry.exp_us = entry.brk_us = entry.born_us = SQL_INSTANT_MAX;
     sql_entry_text(&entry, text);
     EXPECT(strlen(text) < SQL_ENTRY_MAX - 1);
     EXPECT(sql_body_next(&at, &back));
@@ -103,7 +104,7 @@ static void longest(void)
     EXPECT(back.num == entry.num);
     EXPECT_EQ(back.run, UINT32_MAX);
     EXPECT_EQ(back.places, UINT32_MAX);
-    EXPECT(back.born_us == INT64_MAX && back.exp_us == INT64_MAX);
+    EXPECT(back.born_us == SQL_INSTANT_MAX && back.exp_us == SQL_INSTANT_MAX);
 }
 
 static void walked(void)
@@ -187,6 +188,10 @@ static void not_ours(void)
         "|X1." RID_A "." SID_A ".4294967296.0.0.0.0.0",
         "|X1." RID_A "." SID_A ".1.4294967296.0.0.0.0",
         "|P1." RID_A "." SID_A ".1.0.0.0.0.0", /* a permit of none */
+        /* Times that nobody can count with. */
+        "|X1." RID_A "." SID_A ".1.0.2199023255553.0.0.0",
+        "|X1." RID_A "." SID_A ".1.0.0.144115188075855873.0.0",
+        "|X1." RID_A "." SID_A ".1.0.0.0.9223372036854775807.0",
         "|X1." RID_A "." SID_A ".1.0.0.0.0",
         "|X1." RID_A "." SID_A ".1.0.0.0.0.",
         "|X1." RID_A "." SID_A ".1.0.0.0.0.0.0",
@@ -271,6 +276,14 @@ static void numbers(void)
         EXPECT_EQ(sql_number(&r, 0, i, -77), -77);
     EXPECT_EQ(sql_number(&r, 0, sizeof none / sizeof *none, 0), INT64_MAX);
     EXPECT_EQ(sql_number(&r, 0, 1 + sizeof none / sizeof *none, 0), -INT64_MAX);
+    /* As times: what can be counted with. */
+    EXPECT_EQ(sql_span(&r, 0, 0, 5), 5);
+    EXPECT_EQ(sql_span(&r, 0, sizeof none / sizeof *none, 0), SQL_SPAN_MAX);
+    EXPECT_EQ(sql_span(&r, 0, 1 + sizeof none / sizeof *none, 0),
+              -SQL_SPAN_MAX);
+    EXPECT_EQ(sql_instant(&r, 0, 0), 0);
+    EXPECT_EQ(sql_instant(&r, 0, sizeof none / sizeof *none), 0);
+    EXPECT_EQ(sql_instant(&r, 0, 1 + sizeof none / sizeof *none), 0);
     sql_rows_done(&r);
 }
 

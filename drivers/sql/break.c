@@ -65,7 +65,7 @@ static bool find_grace(breaking *b, const sql_entry *entry, int64_t *ret_us)
         params[i] = sid;
     if (!sql_run(&b->use, SQL_SESSIONS, params))
         return false;
-    *ret_us = sql_number(&b->use.rows, 0, 3, b->op->ttl / 1000);
+    *ret_us = sql_span(&b->use.rows, 0, 3, b->op->ttl / 1000);
     if (sql_lease_left(entry, b->queue.now_us) > *ret_us)
         *ret_us = sql_lease_left(entry, b->queue.now_us);
     return true;

@@ -37,7 +37,7 @@ bool sql_own_session(sql_use *use, bool *ret_alive, const char **ret_news)
     sql_id_text(&op->sid, sid);
     if (!sql_run(use, SQL_SESSION, params))
         return false;
-    left = sql_number(&use->rows, 0, 0, 0);
+    left = sql_span(&use->rows, 0, 0, 0);
     *ret_alive = use->rows.rows > 0 && left > 0;
     if (ret_news)
         *ret_news = use->rows.rows > 0 ? sql_cell(&use->rows, 0, 2) : NULL;
@@ -98,8 +98,8 @@ static bool call_roll(sql_use *use, roll *list)
         there[i] = true;
         versions[i] = sql_number(&use->rows, row, 2, 0);
         sql_seen_note(use->store, &list->sids[i], versions[i],
-                      sql_number(&use->rows, row, 3, 0),
-                      sql_number(&use->rows, row, 1, 0), sent);
+                      sql_span(&use->rows, row, 3, 0),
+                      sql_span(&use->rows, row, 1, 0), sent);
         over[i] = sql_seen_left(sql_native_of(use->store), &list->sids[i]) == 0;
     }
     for (size_t i = 0; i < list->n; i++) {

@@ -113,15 +113,14 @@ static void see_row(sql_run_of *run, size_t row, const char *owner,
     const sql_peer_kind *kind = run->peer->kind;
     const sql_rows *rows = &run->use.rows;
     const char *seen = sql_cell(rows, row, 1);
-    int64_t left_us = sql_number(rows, row, 2, -1);
+    int64_t left_us = sql_span(rows, row, 2, -1);
     bool mine = seen && same_owner(kind, seen, owner);
 
     if (left_us < kind->live_us)
         ret->found = mine ? FOUND_OVER : FOUND_FREE;
     else
         ret->found = mine ? FOUND_MINE : FOUND_OTHERS;
-    ret->left =
-        left_us < INT64_C(86400000000) * 3650 ? left_us * 1000 : HF_MS(1000);
+    ret->left = left_us < SQL_SPAN_MAX ? left_us * 1000 : HF_MS(1000);
     if (mine)
         ret->left = ret->left > HF_MS(1) ? ret->left - HF_MS(1) : 1;
     /* "" would say that there is no row. */
@@ -148,7 +147,7 @@ bool sql_step_look(sql_run_of *run, const sql_item *items, size_t n,
         }
     }
     server_us = run->peer->kind->client_clock ? hfd_realtime_us()
-                                              : sql_number(rows, 0, 3, 0);
+                                              : sql_instant(rows, 0, 3);
     if (server_us > 0)
         run->use.op->store_us = server_us;
     return true;

@@ -24,7 +24,7 @@ static bool ask_clock(sql_run_of *run)
         return false;
     run->use.op->store_us = run->peer->kind->client_clock
                                 ? hfd_realtime_us()
-                                : sql_number(&run->use.rows, 0, 0, 0);
+                                : sql_instant(&run->use.rows, 0, 0);
     return true;
 }
 

@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+#include "rows.h"
+
 /* The rule for entries[i], with everybody ahead of it holding. */
 static bool holds_too(const sql_entry *first, const sql_entry *entry, size_t i)
 {
@@ -148,7 +150,9 @@ bool sql_over(const sql_entry *entry, int64_t now_us)
 
 static int64_t until_instant(int64_t instant_us, int64_t now_us)
 {
-    return instant_us > now_us ? instant_us - now_us : 0;
+    int64_t left = instant_us > now_us ? instant_us - now_us : 0;
+
+    return left < SQL_SPAN_MAX ? left : SQL_SPAN_MAX;
 }
 
 int64_t sql_entry_left(const sql_entry *entry, int64_t session_left_us,

@@ -77,7 +77,7 @@ static bool find_owners(listing *l, const sql_entry *entries, size_t n,
             if (strcmp(ids[i], sid) != 0 || entries[i].closed)
                 continue;
             owners[i].there = true;
-            owners[i].left_us = sql_number(rows, row, 1, 0);
+            owners[i].left_us = sql_span(rows, row, 1, 0);
             owners[i].pid = sql_number(rows, row, 4, 0);
             copy_cell(owners[i].host, sizeof owners[i].host,
                       sql_cell(rows, row, 5));
@@ -234,7 +234,7 @@ static bool list_page(listing *l, char io[SQL_HEX_MAX], bool *ret_more)
         if (!*ret_more)
             break; /* past the last key that begins so */
         memcpy(io, hex, strlen(hex) + 1);
-        l->now_us = sql_number(&l->page, row, 2, 0);
+        l->now_us = sql_instant(&l->page, row, 2);
         done = emit_queue(l, hex, body ? body : "");
     }
     sql_rows_done(&l->page);

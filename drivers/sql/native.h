@@ -155,6 +155,9 @@ int sql_check_lease(sql_use *use, hf_nsec lease);
 sql_entry sql_entry_of(const hf_op *op, const hf_place *place);
 void sql_note_entry(hf_place *place, const sql_entry *entry);
 void sql_answer_gone(hf_place *place, int reason);
+/* The code in a piece of news, of which the text is what follows the id's dot;
+ * 0: none. */
+int sql_news_code(const char *text);
 /* Where does the place stand?  Drops the dead ahead of it, and fills in the
  * verdict; reads more of the queue only if that is needed. */
 bool sql_answer(sql_use *use, const char *hex, sql_queue *queue,

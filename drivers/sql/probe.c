@@ -139,8 +139,8 @@ static bool ask_meta(sql_use *use, sql_facts *f)
     f->meta_strict = sql_number(&use->rows, 0, 2, 0) == 1;
     now = sql_cell(&use->rows, 0, 3);
     snprintf(epoch, sizeof epoch, "%s", now ? now : "");
-    f->quarantine_us = sql_number(&use->rows, 0, 4, -1);
-    f->max_lease_us = sql_number(&use->rows, 0, 5, -1);
+    f->quarantine_us = sql_span(&use->rows, 0, 4, -1);
+    f->max_lease_us = sql_span(&use->rows, 0, 5, -1);
     if (!f->meta_strict || !use->store->port->dialect->epoch)
         return true;
     if (!ask(use, "SELECT @epoch", &gone))
@@ -170,7 +170,7 @@ static bool ask_clock(sql_use *use, sql_facts *f)
         if (f->samples == 0 || trip < f->trip_best) {
             f->trip_best = trip;
             f->offset_us =
-                sql_number(&use->rows, 0, 0, 0) - (before + trip / 2000);
+                sql_instant(&use->rows, 0, 0) - (before + trip / 2000);
         }
         if (trip > f->trip_worst)
             f->trip_worst = trip;

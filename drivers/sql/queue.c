@@ -96,7 +96,7 @@ bool sql_queue_look(sql_use *use, const char *hex, sql_queue *queue)
     if (kind && strlen(kind) < sizeof queue->kind)
         memcpy(queue->kind, kind, strlen(kind) + 1);
     queue->tombs = copy_text(tombs ? tombs : "", tombs ? strlen(tombs) : 0);
-    queue->now_us = sql_number(&use->rows, 0, 5, 0);
+    queue->now_us = sql_instant(&use->rows, 0, 5);
     queue->late = true;
     return queue->tombs || fail_memory(use);
 }

@@ -28,7 +28,7 @@ static bool take_answer(sql_use *use, const sql_rows *heads, const char *hex,
         done = sql_queue_take(use, queue, row, 0);
         use->rows = own;
         queue->counter = 0;
-        queue->now_us = sql_number(heads, row, 3, 0);
+        queue->now_us = sql_instant(heads, row, 3);
         break;
     }
     return done;
@@ -46,7 +46,7 @@ static bool answer_places(sql_use *use, hf_place *const *places, size_t n,
     use->rows = (sql_rows){.rows = 0};
     if (heads.rows > 0)
         use->op->store_us =
-            use->store->observer ? 0 : sql_number(&heads, 0, 3, 0);
+            use->store->observer ? 0 : sql_instant(&heads, 0, 3);
     for (size_t i = 0; done && i < n; i++) {
         if (!have || strcmp(have, hexes[i]) != 0)
             done = take_answer(use, &heads, hexes[i], &queue);

@@ -124,3 +124,19 @@ int64_t sql_number(const sql_rows *rows, size_t row, size_t col, int64_t other)
     }
     return minus ? -(int64_t)number : (int64_t)number;
 }
+
+int64_t sql_span(const sql_rows *rows, size_t row, size_t col, int64_t other)
+{
+    int64_t us = sql_number(rows, row, col, other);
+
+    return us > SQL_SPAN_MAX    ? SQL_SPAN_MAX
+           : us < -SQL_SPAN_MAX ? -SQL_SPAN_MAX
+                                : us;
+}
+
+int64_t sql_instant(const sql_rows *rows, size_t row, size_t col)
+{
+    int64_t us = sql_number(rows, row, col, 0);
+
+    return us > 0 && us <= SQL_INSTANT_MAX ? us : 0;
+}

@@ -30,5 +30,12 @@ void sql_rows_end_row(sql_rows *rows);
 const char *sql_cell(const sql_rows *rows, size_t row, size_t col);
 /* A number; `other` where there is none. */
 int64_t sql_number(const sql_rows *rows, size_t row, size_t col, int64_t other);
+/* Microseconds that can be counted with, whatever stands there: a span of at
+ * most SQL_SPAN_MAX to either side, an instant from 0 to SQL_INSTANT_MAX (what
+ * is no such instant is 0: not told). */
+#define SQL_SPAN_MAX (INT64_C(86400) * 3650 * 1000000)
+#define SQL_INSTANT_MAX (INT64_C(1) << 57)
+int64_t sql_span(const sql_rows *rows, size_t row, size_t col, int64_t other);
+int64_t sql_instant(const sql_rows *rows, size_t row, size_t col);
 
 #endif

@@ -13,7 +13,6 @@
  * extends only what lives; a detach asked again finds nothing.  Paused between
  * deleting the row and cutting the entries: they are orphans, and anybody who
  * looks at their queue cuts them. */
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -36,12 +35,12 @@ static bool is_lease(hf_store *store, hf_op *op)
 static bool take_session(sql_use *use)
 {
     hf_op *op = use->op;
-    int64_t left = sql_number(&use->rows, 0, 0, 0);
+    int64_t left = sql_span(&use->rows, 0, 0, 0);
 
     if (use->rows.rows == 0 || left <= 0)
         return false;
     op->remaining = left * 1000 < op->ttl ? left * 1000 : op->ttl;
-    op->store_us = use->store->observer ? 0 : sql_number(&use->rows, 0, 1, 0);
+    op->store_us = use->store->observer ? 0 : sql_instant(&use->rows, 0, 1);
     sql_seen_note(use->store, &op->sid, sql_number(&use->rows, 0, 3, 0),
                   op->ttl / 1000, left, op->sent);
     return true;
@@ -157,7 +156,7 @@ static void tell_news(sql_use *use, const char *news)
         told += (size_t)(end - at) + 1;
         if (end - at <= SQL_ID_LEN + 1 || !sql_id_from(at, SQL_ID_LEN, &rid))
             continue;
-        reason = -(int)strtol(at + SQL_ID_LEN + 1, NULL, 10);
+        reason = sql_news_code(at + SQL_ID_LEN + 1);
         if (hf_error_class(reason) == HF_CLASS_LOST)
             host->news(host->ctx, &rid, reason);
     }

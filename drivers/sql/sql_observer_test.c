@@ -197,9 +197,15 @@ static void step_is_noticed(void)
     EXPECT_CODE(hf_lock(s, "k", &opt, &hold, NULL), 0);
     EXPECT_CODE(hf_renew(hold, NULL), 0);
     EXPECT_EQ(atomic_load(&doubts), 0);
-    EXPECT_STR(sql_server_ask(w.s, "UPDATE shim.step SET by = '3 s'"), "");
-    hf_renew(hold, NULL);
-    AWAIT(atomic_load(&doubts) > 0);
+    /* An answer that took as long as the step hides it, and may: what it renews
+     * is counted anew.  So there are several steps. */
+    for (int i = 1; i <= 5 && atomic_load(&doubts) == 0; i++) {
+        EXPECT_STR(
+            sql_server_ask(w.s, "UPDATE shim.step SET by = '%d s'", 3 * i), "");
+        hf_renew(hold, NULL);
+        WAIT_FOR(atomic_load(&doubts) > 0, 3000);
+    }
+    EXPECT(atomic_load(&doubts) > 0);
     hf_release(hold, NULL);
     hf_close(s);
     world_end(&w);

@@ -21,7 +21,7 @@ static struct {
 
 static void say_wrong(const char *what)
 {
-    fprintf(stderr, "worker %d: %s\n", (int)getpid(), what);
+    fprintf(stderr, "unsafe: worker %d %s\n", (int)getpid(), what);
     atomic_fetch_add(&page->wrong, 1);
 }
 

@@ -50,7 +50,7 @@ static bool read_epoch(sql_use *use, char ret[SQL_EPOCH_MAX], bool *ret_same,
     }
     memcpy(ret, now, strlen(now) + 1);
     *ret_same = strcmp(now, known) == 0;
-    *ret_left_us = sql_number(&use->rows, 0, 2, INT64_MAX);
+    *ret_left_us = sql_span(&use->rows, 0, 2, SQL_SPAN_MAX);
     note_epoch(use, ret);
     return true;
 }

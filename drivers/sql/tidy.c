@@ -62,7 +62,7 @@ static bool evict_silent(sql_use *use)
     for (size_t i = 0; done && i < rows.rows && i < SQL_SEEN / 2; i++) {
         const char *sid = sql_cell(&rows, i, 0);
         int64_t version = sql_number(&rows, i, 1, 0);
-        int64_t ttl = sql_number(&rows, i, 2, 0);
+        int64_t ttl = sql_span(&rows, i, 2, 0);
         bool gone;
         hf_id id;
 

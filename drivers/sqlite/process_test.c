@@ -366,8 +366,8 @@ static void processes_fight(void)
     }
     for (int i = 0; i < 5; i++)
         reap_child(&c[i]);
-    EXPECT_EQ(ring->overlaps, 0);
-    EXPECT_EQ(ring->fell, 0);
+    EXPECT_SAFE(ring->overlaps == 0);
+    EXPECT_SAFE(ring->fell == 0);
 }
 
 /* Nothing stays of processes that died: the next to open clears it away. */

@@ -127,6 +127,14 @@ static int64_t read_number(const char *text, size_t len)
     return n;
 }
 
+/* Milliseconds that can be counted with. */
+static int64_t read_span(const char *text, size_t len)
+{
+    int64_t ms = read_number(text, len);
+
+    return ms < HF_MS_MAX ? ms : HF_MS_MAX;
+}
+
 static bool is_word(const char *word, size_t len, const char *name,
                     const char **ret, size_t *ret_len)
 {
@@ -156,10 +164,10 @@ static void read_word(zk_data *ret, const char *word, size_t len)
     } else if (is_word(word, len, "pid", &text, &n)) {
         ret->pid = read_number(text, n);
     } else if (is_word(word, len, "ttl", &text, &n)) {
-        ret->ttl_ms = read_number(text, n);
+        ret->ttl_ms = read_span(text, n);
     } else if (is_word(word, len, "broken", &text, &n)) {
         ret->broken = true;
-        ret->broken_ms = read_number(text, n);
+        ret->broken_ms = read_span(text, n);
     } else if (is_word(word, len, "host", &text, &n)) {
         ret->host = text;
         ret->host_len = n;

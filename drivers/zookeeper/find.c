@@ -10,8 +10,6 @@
  * disturbed by a node that comes and goes.
  *
  * Reply lost: all of this only reads, and is asked again. */
-#include <string.h>
-
 #include "join.h"
 
 /* ---- Finding what may be there ------------------------------------------ */
@@ -62,31 +60,11 @@ static void adopt(zk_job *job)
 
 static void find_take(zk_job *job, unsigned i, const zk_reply *reply)
 {
-    zk_entry *entry = job->entry;
-    zk_look look = {.found = false};
+    bool found;
 
-    if (i == 0) {
-        job->error = reply->error; /* of the sync */
-        return;
-    }
-    if (reply->error && reply->error != ZK_NO_NODE)
-        job->error = reply->error;
-    if (job->error)
-        return;
-    if (reply->error == 0)
-        zk_look_read(&look, reply, &entry->id, entry->kind, false, 0);
     zk_store_lock(job->store);
-    entry->path.len = entry->dir_len;
-    if (look.found) {
-        char *name = entry->path.data + entry->dir_len;
-
-        *name++ = '/';
-        entry->seq = look.seq;
-        entry->path.len +=
-            1 + zk_name_write_seq(name, &entry->rid, entry->kind, look.seq);
-    } else {
-        entry->uncertain = false;
-    }
+    if (zk_look_find(job, i, reply, &found) && !found)
+        job->entry->uncertain = false;
     zk_store_unlock(job->store);
 }
 

@@ -325,12 +325,15 @@ void zk_join_begin(zk_job *job)
         zk_join_create(job);
 }
 
-/* Not sent, so nothing is there: the table need not know of it. */
+/* Not sent, so nothing is there: the table need not know of it.  But a creation
+ * of an earlier attempt, which this one could not even look for, may be there:
+ * it stays uncertain, else the next attempt would create a second node. */
 static void join_end(zk_job *job)
 {
     zk_entry *entry = job->entry;
 
-    if (entry && job->outcome == HF_NOT_APPLIED && !entry->created)
+    if (entry && job->outcome == HF_NOT_APPLIED && !entry->created &&
+        (job->take == create_take || !entry->uncertain))
         zk_join_forget(job);
 }
 

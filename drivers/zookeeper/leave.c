@@ -12,8 +12,6 @@
  * The value is behind the line in the node's data; a write demands the version
  * that we wrote last, so it never wipes out the mark of an operator: then the
  * data is read, and the owner learns that it was broken. */
-#include <string.h>
-
 #include "store.h"
 
 enum step { FINDS, DELETES, WRITES, READS };
@@ -106,30 +104,11 @@ static void find_lease(zk_job *job)
 
 static void find_take(zk_job *job, unsigned i, const zk_reply *reply)
 {
-    zk_entry *entry = job->entry;
-    zk_look look = {.found = false};
+    bool found;
 
-    if (i == 0) {
-        job->error = reply->error; /* of the sync */
-        return;
-    }
-    if (reply->error && reply->error != ZK_NO_NODE)
-        job->error = reply->error;
-    if (job->error)
-        return;
-    if (reply->error == 0)
-        zk_look_read(&look, reply, &entry->id, entry->kind, false, 0);
     zk_store_lock(job->store);
-    entry->created = look.found;
-    entry->path.len = entry->dir_len;
-    if (look.found) {
-        char *name = entry->path.data + entry->dir_len;
-
-        *name++ = '/';
-        entry->seq = look.seq;
-        entry->path.len +=
-            1 + zk_name_write_seq(name, &entry->rid, entry->kind, look.seq);
-    }
+    if (zk_look_find(job, i, reply, &found))
+        job->entry->created = found;
     zk_store_unlock(job->store);
 }
 

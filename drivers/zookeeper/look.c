@@ -102,6 +102,35 @@ void zk_look_read_end(zk_look *look, const zk_reply *children, zk_kind kind)
     count_ahead(look, children, NULL, kind, NULL);
 }
 
+bool zk_look_find(zk_job *job, unsigned i, const zk_reply *reply,
+                  bool *ret_found)
+{
+    zk_entry *entry = job->entry;
+    zk_look look = {.found = false};
+
+    if (i == 0) {
+        job->error = reply->error; /* of the sync */
+        return false;
+    }
+    if (reply->error && reply->error != ZK_NO_NODE)
+        job->error = reply->error;
+    if (job->error)
+        return false;
+    if (reply->error == 0)
+        zk_look_read(&look, reply, &entry->id, entry->kind, false, 0);
+    entry->path.len = entry->dir_len;
+    if (look.found) {
+        char *name = entry->path.data + entry->dir_len;
+
+        *name++ = '/';
+        entry->seq = look.seq;
+        entry->path.len +=
+            1 + zk_name_write_seq(name, &entry->rid, entry->kind, look.seq);
+    }
+    *ret_found = look.found;
+    return true;
+}
+
 /* ---- Verdicts ----------------------------------------------------------- */
 
 void zk_place_gone(hf_place *place, int reason)

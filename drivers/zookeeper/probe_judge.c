@@ -129,7 +129,9 @@ static long version_number(const char *text)
     minor = strtol(end + 1, &end, 10);
     if (*end == '.')
         patch = strtol(end + 1, &end, 10);
-    return major * 10000 + minor * 100 + patch;
+    if (major < 0 || major > 999 || minor < 0 || minor > 99 || patch < 0)
+        return -1;
+    return major * 10000 + minor * 100 + (patch > 99 ? 99 : patch);
 }
 
 static void judge_version(const judge *j)

@@ -318,6 +318,11 @@ void zk_look_read(zk_look *look, const zk_reply *children, const hf_id *id,
                   zk_kind kind, bool known, int32_t seq);
 /* The same for one who would stand at the end. */
 void zk_look_read_end(zk_look *look, const zk_reply *children, zk_kind kind);
+/* The answers of zk_ask_fresh_list about an entry that may be there: its name
+ * and number are noted.  False: not told (yet), see job->error.  With mu
+ * held. */
+bool zk_look_find(zk_job *job, unsigned i, const zk_reply *reply,
+                  bool *ret_found);
 /* What to ask of it first; with mu held. */
 zk_seeing zk_look_begin(const zk_entry *entry);
 /* Ask on until every member of job has its verdict, then `looked`. */

@@ -118,6 +118,32 @@ static void creation(void)
     end_scene(&sc);
 }
 
+/* No answer for so long that whole attempts find no connection: whoever comes
+ * after them still looks for what the first one may have created. */
+static void creation_and_no_way_back(void)
+{
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = LONG_MS};
+    hf_request *request = NULL;
+    hf_result result;
+    hf_error err;
+    scene sc;
+
+    begin_scene(&sc);
+    lose_next(&sc);
+    EXPECT_OK(hf_lock_start(sc.s, "k", &opt, NULL, &request, &err), err);
+    EXPECT(WAIT_FOR(atomic_load(&sc.r.lost) > 0, LONG_MS));
+    test_sleep_ms(7000); /* an attempt takes two seconds */
+    await_loss(&sc);
+    do {
+        collect_one(&sc, &result);
+    } while (result.kind != HF_RESULT_LOCK);
+    EXPECT_OK(result.error.code, result.error);
+    EXPECT_EQ(count_nodes(&sc), 1);
+    EXPECT_CODE(hf_release(result.hold, NULL), 0);
+    EXPECT_EQ(count_nodes(&sc), 0);
+    end_scene(&sc);
+}
+
 static void deletion(void)
 {
     hf_error err;
@@ -207,10 +233,10 @@ static void waiter_hears_after_a_cut(void)
     end_scene(&sc);
 }
 
-static const test_case cases[] = {TEST_LIMIT(creation, 120),
-                                  TEST_LIMIT(deletion, 120),
-                                  TEST_LIMIT(creation_given_up, 120),
-                                  TEST_LIMIT(waiter_hears_after_a_cut, 120)};
+static const test_case cases[] = {
+    TEST_LIMIT(creation, 120), TEST_LIMIT(creation_and_no_way_back, 120),
+    TEST_LIMIT(deletion, 120), TEST_LIMIT(creation_given_up, 120),
+    TEST_LIMIT(waiter_hears_after_a_cut, 120)};
 
 int main(int argc, char **argv)
 {

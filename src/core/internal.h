@@ -354,6 +354,7 @@ void hf__keeper_abandon(hf__session *s); /* in a forked child */
 /* One step, with the mutex held; when to come again.  The simulator calls it
  * instead of running the thread. */
 hf_nsec hf__keeper_step(hf__session *s);
+/* 0, HF_EINVAL, or HF_ENOMEM: a limit. */
 int hf__keeper_watch(hf__session *s, hf__req *req, int cancel_fd);
 void hf__keeper_unwatch(hf__session *s, hf__req *req);
 

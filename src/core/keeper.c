@@ -277,17 +277,20 @@ void hf__keeper_abandon(hf__session *s)
 
 int hf__keeper_watch(hf__session *s, hf__req *req, int cancel_fd)
 {
+    int code;
+
     if (!hf__clock_threads() || hf__keeper_start(s) != 0)
-        return -1;
+        return HF_EINVAL;
     /* A copy: one descriptor may end several waits, epoll takes each once. */
     req->cancel_dup = fcntl(cancel_fd, F_DUPFD_CLOEXEC, 0);
-    if (req->cancel_dup < 0 || watch(s, req->cancel_dup, req) != 0) {
-        if (req->cancel_dup >= 0)
-            close(req->cancel_dup);
-        req->cancel_dup = -1;
-        return -1;
-    }
-    return 0;
+    if (req->cancel_dup >= 0 && watch(s, req->cancel_dup, req) == 0)
+        return 0;
+    /* Not open, or of a kind that cannot be polled; else a limit. */
+    code = errno == EBADF || errno == EPERM ? HF_EINVAL : HF_ENOMEM;
+    if (req->cancel_dup >= 0)
+        close(req->cancel_dup);
+    req->cancel_dup = -1;
+    return code;
 }
 
 void hf__keeper_unwatch(hf__session *s, hf__req *req)

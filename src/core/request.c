@@ -189,6 +189,18 @@ static bool is_busy_here(const hf__key *key)
     return key->joining || !hf__list_empty(&key->line) || key->exclusive;
 }
 
+/* 1: it goes on. */
+static int watch_cancel(hf__req *req, int cancel_fd, hf_error *err)
+{
+    int code = hf__keeper_watch(req->s, req, cancel_fd);
+
+    if (code == HF_ENOMEM)
+        return hf__error(err, code, "no descriptor left to watch cancel_fd");
+    if (code != 0)
+        return hf__error(err, code, "cancel_fd %d cannot be polled", cancel_fd);
+    return 1;
+}
+
 int hf__req_submit(hf__req *req, const char *text, const hf__manner *manner,
                    hf_error *err)
 {
@@ -220,10 +232,8 @@ int hf__req_submit(hf__req *req, const char *text, const hf__manner *manner,
         code = hf__error(err, HF_EDEADLK,
                          "the threads of this process would wait for each "
                          "other for ever");
-    if (code == 1 && manner->cancel_fd >= 0 &&
-        hf__keeper_watch(s, req, manner->cancel_fd) != 0)
-        code = hf__error(err, HF_EINVAL, "cancel_fd %d cannot be polled",
-                         manner->cancel_fd);
+    if (code == 1 && manner->cancel_fd >= 0)
+        code = watch_cancel(req, manner->cancel_fd, err);
     if (code <= 0) {
         hf__key_put(s, key);
         return code;

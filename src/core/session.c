@@ -7,9 +7,11 @@
  *
  * The session attaches with the first request that needs it, and anew, under a
  * new sid, after a loss; `gen` counts that, so that entries, flights and
- * pushes of an earlier session are recognised wherever they arrive.  An attach
- * without an answer is not repeated under the same sid: a session id is never
- * used twice (safety, trap 6). */
+ * pushes of an earlier session are recognised wherever they arrive.  Entries
+ * are made in a session alone: whoever is about to join when it ends goes back
+ * in line, since what he would make belongs to none, and nobody would look for
+ * it.  An attach without an answer is not repeated under the same sid: a
+ * session id is never used twice (safety, trap 6). */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -370,6 +372,21 @@ static void tell_holds(hf__session *s, hf_state state, int reason)
     s->told = state;
 }
 
+/* Whose turn had come, and whose thread has not run since: back in line, or it
+ * would join the session that is over, under a count that no session ever has,
+ * and wait there for ever. */
+static void recall_turns(hf__session *s)
+{
+    HF_LIST_EACH(node, &s->reqs) {
+        hf__req *req = HF_CONTAINER(node, hf__req, all);
+
+        if (req->state != HF_REQ_DUE)
+            continue;
+        req->give_up = hfd_now() + s->lease.ttl;
+        hf__req_back_in_line(req);
+    }
+}
+
 void hf__session_lost(hf__session *s, int reason)
 {
     hf__flight *flight;
@@ -380,6 +397,7 @@ void hf__session_lost(hf__session *s, int reason)
     hf__lease_lost(&s->lease, reason);
     s->attach = HF_ATTACH_NONE;
     s->told = HF_LOST;
+    recall_turns(s);
     /* The store may keep it a little longer; others need not wait for that. */
     flight = hf__flight_new(s, HF_OP_DETACH, NULL, nothing_landed);
     if (flight)

@@ -8,6 +8,7 @@
 
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static const hf_lock_options plain = {HF_LOCK_OPTIONS};
@@ -222,6 +223,30 @@ static void fd_ends_many(void)
     hf_close(b);
 }
 
+/* Too few descriptors is not the caller's mistake; a wrong one is. */
+static void no_descriptor_left(void)
+{
+    hf_session *a = open_store();
+    int fd = eventfd(0, EFD_CLOEXEC), next = dup(fd);
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .cancel_fd = fd};
+    hf_hold *hold = take_with(a, "k", opt);
+    struct rlimit was, none;
+
+    give(hold);
+    EXPECT(fd > 0 && next > fd && getrlimit(RLIMIT_NOFILE, &was) == 0);
+    close(next);
+    none = was;
+    none.rlim_cur = (rlim_t)next; /* the lowest that is free */
+    EXPECT(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    EXPECT_CODE(hf_lock(a, "k", &opt, &hold, NULL), HF_ENOMEM);
+    EXPECT(setrlimit(RLIMIT_NOFILE, &was) == 0);
+    close(fd);
+    EXPECT_CODE(hf_lock(a, "k", &opt, &hold, NULL), HF_EINVAL);
+    opt.cancel_fd = 0;
+    give(take_with(a, "k", opt));
+    hf_close(a);
+}
+
 /* ---- The race ---------------------------------------------------------- */
 
 static pthread_barrier_t barrier;
@@ -319,11 +344,17 @@ static void race_with_timeout(void)
 }
 
 static const test_case cases[] = {
-    TEST(cancel_request),    TEST(cancel_after_grant),
-    TEST(cancel_thread),     TEST(cancel_number),
-    TEST(cancel_local_head), TEST(cancel_by_fd),
-    TEST(quiet_fd),          TEST(fd_ends_many),
-    TEST(race_with_grant),   TEST(race_with_grant_async),
+    TEST(cancel_request),
+    TEST(cancel_after_grant),
+    TEST(cancel_thread),
+    TEST(cancel_number),
+    TEST(cancel_local_head),
+    TEST(cancel_by_fd),
+    TEST(quiet_fd),
+    TEST(fd_ends_many),
+    TEST(no_descriptor_left),
+    TEST(race_with_grant),
+    TEST(race_with_grant_async),
     TEST(race_with_timeout),
 };
 RUN_ON_TARGET("cancel", cases)

@@ -49,6 +49,14 @@ static const need needs[] = {
     {"at_least_holds_back_threads", HF_CAP_FIXED_LEASE},
     {"outlives_process", HF_CAP_FIXED_LEASE},
     {"orphans", HF_CAP_FIXED_LEASE},
+    /* tests/faults/scenes.c */
+    {"lock_shared", HF_CAP_SHARED},
+    {"lock_permit", HF_CAP_PERMIT},
+    {"lock_leased", HF_CAP_FIXED_LEASE},
+    {"release_kept", HF_CAP_FIXED_LEASE},
+    {"lock_valued", HF_CAP_VALUE},
+    {"publish", HF_CAP_VALUE},
+    {"publish_start", HF_CAP_VALUE},
 };
 
 static const struct {

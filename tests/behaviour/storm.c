@@ -55,16 +55,16 @@ static void enter_alone(struct room *r, long id, uint64_t token)
     atomic_store(&r->token, token);
     if (!atomic_compare_exchange_strong(&r->owner, &nobody, id)) {
         /* Only the word of one who was killed may stand here. */
-        EXPECT(atomic_load(&storm->dead[nobody / 100]));
+        EXPECT_SAFE(atomic_load(&storm->dead[nobody / 100]));
         atomic_store(&r->owner, id);
     }
-    EXPECT_EQ(atomic_load(&r->readers), 0);
-    EXPECT_EQ(atomic_load(&r->guests), 0);
+    EXPECT_SAFE(atomic_load(&r->readers) == 0);
+    EXPECT_SAFE(atomic_load(&r->guests) == 0);
 }
 
 static void leave_alone(struct room *r, long id)
 {
-    EXPECT_EQ(atomic_load(&r->readers), 0);
+    EXPECT_SAFE(atomic_load(&r->readers) == 0);
     EXPECT(atomic_compare_exchange_strong(&r->owner, &id, 0));
 }
 
@@ -77,9 +77,9 @@ static void dwell(struct sailor *me, struct room *r, hf_mode mode,
     else if (mode == HF_SHARED)
         atomic_fetch_add(&r->readers, 1);
     else
-        EXPECT(atomic_fetch_add(&r->guests, 1) < PLACES);
+        EXPECT_SAFE(atomic_fetch_add(&r->guests, 1) < PLACES);
     if (mode == HF_SHARED)
-        EXPECT_EQ(atomic_load(&r->owner), 0);
+        EXPECT_SAFE(atomic_load(&r->owner) == 0);
     if (draw(me, 4) == 0)
         usleep(draw(me, 300));
     EXPECT_CODE(hf_hold_check(hold, NULL), 0);

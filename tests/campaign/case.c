@@ -190,6 +190,10 @@ static void end_window(camp_case *c, const camp_record *r)
         if (w->fault == r->code && w->healed == 0) {
             w->healed = r->at;
             w->to = r->at + c->lease;
+            if (r->number) { /* it found nobody to strike */
+                w->fault = 0;
+                w->to = r->at;
+            }
             return;
         }
     }
@@ -202,6 +206,7 @@ static void take_nemesis(camp_case *c, const camp_record *r)
         c->begin = r->at;
         c->lease = r->until < INT64_MAX / 64 ? r->until : 0;
         c->promises = r->number;
+        c->excuses = r->token;
         break;
     case CAMP_KILL:
         if (r->at < c->lives[r->task % CAMP_LIVES].killed)
@@ -312,6 +317,27 @@ int64_t camp_stalled(const camp_case *c, uint32_t life, int64_t from,
             sum += b - a;
     }
     return sum;
+}
+
+bool camp_struck(const camp_case *c, int fault, int64_t from, int64_t to)
+{
+    for (size_t i = 0; i < c->window_count; i++) {
+        if (c->windows[i].fault == fault && c->windows[i].from <= to &&
+            c->windows[i].to >= from)
+            return true;
+    }
+    return false;
+}
+
+bool camp_excused(camp_case *c, int64_t at)
+{
+    for (int fault = 0; fault < CAMP_FAULTS; fault++) {
+        if ((c->excuses >> fault & 1) && camp_struck(c, fault, at, at)) {
+            c->counts.allowed++;
+            return true;
+        }
+    }
+    return false;
 }
 
 bool camp_faulty(const camp_case *c, int64_t from, int64_t to)

@@ -47,7 +47,7 @@ typedef struct camp_verdict {
 
 typedef struct camp_counts {
     uint64_t records, damaged, asked, granted, refused, lost, checks, acts,
-        fenced, forks, order_pairs, stalls, kills, stops;
+        fenced, forks, order_pairs, stalls, kills, stops, allowed, wakes;
 } camp_counts;
 
 typedef struct camp_case {
@@ -59,7 +59,7 @@ typedef struct camp_case {
     size_t window_count;
     camp_life lives[CAMP_LIVES];
     int64_t begin, lease, calm, finish;
-    uint64_t promises;
+    uint64_t promises, excuses;
     camp_verdict verdicts[CAMP_VERDICTS];
     size_t verdict_count; /* of all, also those that found no room */
     camp_counts counts;
@@ -75,7 +75,8 @@ void camp_free(camp_case *c);
 /* Every rule; returns how many times an invariant was broken. */
 size_t camp_judge(camp_case *c);
 void camp_judge_holds(camp_case *c);   /* I1, I2, I3 */
-void camp_judge_answers(camp_case *c); /* I4, I5, I8, I9 */
+void camp_judge_answers(camp_case *c); /* I4, I5, I8, I9, I10 */
+void camp_judge_wakes(camp_case *c);   /* I6 */
 void camp_judge_order(camp_case *c);   /* I7 */
 
 void camp_convict(camp_case *c, int invariant, int64_t at, const camp_task *t,
@@ -90,6 +91,12 @@ int64_t camp_stalled(const camp_case *c, uint32_t life, int64_t from,
                      int64_t to);
 /* Is a fault at work at some instant between these? */
 bool camp_faulty(const camp_case *c, int64_t from, int64_t to);
+
+/* The same of one kind of fault alone. */
+bool camp_struck(const camp_case *c, int fault, int64_t from, int64_t to);
+/* Does the store's page say that this may happen under a fault that was at work
+ * then?  Counted, if so. */
+bool camp_excused(camp_case *c, int64_t at);
 
 void camp_print(FILE *out, const camp_case *c, const camp_verdict *v);
 

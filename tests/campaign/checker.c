@@ -76,6 +76,7 @@ static void print_counts(const camp_case *c)
         {"kills", n->kills},         {"stops", n->stops},
         {"stalls", n->stalls},       {"order_pairs", n->order_pairs},
         {"faults", c->window_count}, {"violations", c->verdict_count},
+        {"allowed", n->allowed},     {"wakes", n->wakes},
     };
 
     printf("counts");

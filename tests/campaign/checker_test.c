@@ -287,6 +287,14 @@ static void told_late(void)
     r = put(CAMP_STALL, 1, 0, 4990); /* it stood still all that time */
     r->called = ms(2200);
     EXPECT_EQ(judged(), 0);
+    begin(CAMP_TOKENS);
+    grant(1, 1, 0, 10, 5);
+    put(CAMP_CHECK, 1, 1, 2100)->code = HF_EEXPIRED;
+    give(1, 1, 3000, HF_EEXPIRED); /* before a notice was due */
+    EXPECT_EQ(judged(), 0);
+    plot[lines - 2].at = plot[lines - 2].called = ms(4500);
+    plot[lines - 1].at = ms(4501);
+    EXPECT_EQ(judged(), 5);
 }
 
 /* ---- I7, I8, I9 --------------------------------------------------------- */
@@ -349,6 +357,88 @@ static void never_answered(void)
     EXPECT_EQ(judged(), 9); /* far too late */
 }
 
+/* ---- I6, I10, and what the page allows ---------------------------------- */
+
+static void slept_beside_a_free_lock(void)
+{
+    begin(CAMP_TOKENS);
+    grant(1, 1, 0, 10, 5);
+    give(1, 1, 100, 0);
+    grant(2, 1, 50, 7000, 6); /* a push was lost, and it looked by itself */
+    give(2, 1, 7100, 0);
+    EXPECT_EQ(judged(), 0);
+    begin(CAMP_TOKENS);
+    grant(1, 1, 0, 10, 5);
+    give(1, 1, 100, 0);
+    grant(2, 1, 50, 9000, 6);
+    give(2, 1, 9100, 0);
+    EXPECT_EQ(judged(), 6);
+    put(CAMP_FAULT, 0, 0, 60)->code = 11; /* there was no peace */
+    put(CAMP_HEALED, 0, 0, 1000)->code = 11;
+    EXPECT_EQ(judged(), 0);
+    begin(CAMP_TOKENS);
+    grant(1, 1, 0, 10, 5);
+    give(1, 1, 100, 0);
+    grant(2, 1, 50, 9000, 6);
+    give(2, 1, 9100, 0);
+    put(CAMP_STALL, 2, 0, 8900)->called = ms(200); /* it stood still */
+    EXPECT_EQ(judged(), 0);
+    begin(CAMP_TOKENS);
+    grant(1, 1, 0, 10, 5); /* it has it all the time */
+    give(1, 1, 8900, 0);
+    grant(2, 1, 50, 9000, 6);
+    give(2, 1, 9100, 0);
+    EXPECT_EQ(judged(), 0);
+}
+
+static void ended_without_a_word(void)
+{
+    begin(0);
+    put(CAMP_BEGIN, 1, 0, 0);
+    put(CAMP_FINISH, 0, 0, 100);
+    EXPECT_EQ(judged(), 10);
+    put(CAMP_KILL, 0, 1, 50);
+    EXPECT_EQ(judged(), 0);
+    begin(0);
+    put(CAMP_BEGIN, 1, 0, 0);
+    put(CAMP_END, 1, 0, 10);
+    put(CAMP_FINISH, 0, 0, 100);
+    EXPECT_EQ(judged(), 0);
+}
+
+static void allowed_by_the_page(void)
+{
+    begin(CAMP_TOKENS);
+    put(CAMP_FAULT, 0, 0, 50)->code = 9;
+    grant(1, 1, 0, 10, 5);
+    give(1, 1, 100, 0);
+    grant(2, 1, 5, 99, 6);
+    give(2, 1, 150, 0);
+    EXPECT_EQ(judged(), 1);
+    plot[0].token = 1 << 9; /* the page says that this fault may do it */
+    EXPECT_EQ(judged(), 0);
+    put(CAMP_HEALED, 0, 0, 51)->code = 9;
+    EXPECT_EQ(judged(), 0);
+    plot[lines - 1].number = 1; /* it was not done */
+    EXPECT_EQ(judged(), 1);
+    plot[lines - 1].number = 0;
+    plot[0].token = 1 << 8; /* another one */
+    EXPECT_EQ(judged(), 1);
+    plot[0].token = 1 << 9;
+    plot[3].token = 6; /* but no token is granted twice all the same */
+    EXPECT_EQ(plot[3].kind, CAMP_GRANT);
+    EXPECT_EQ(judged(), 2);
+}
+
+static void credentials(void)
+{
+    begin(0);
+    refuse(1, 1, 0, 1, HF_EAUTH, 0);
+    EXPECT_EQ(judged(), 4);
+    put(CAMP_FAULT, 0, 0, 0)->code = 23;
+    EXPECT_EQ(judged(), 0);
+}
+
 static void no_beginning(void)
 {
     lines = 0;
@@ -386,6 +476,10 @@ static const test_case cases[] = {
     TEST(overtaken),
     TEST(left_behind),
     TEST(never_answered),
+    TEST(slept_beside_a_free_lock),
+    TEST(ended_without_a_word),
+    TEST(allowed_by_the_page),
+    TEST(credentials),
     TEST(no_beginning),
     TEST(damage_is_counted),
 };

@@ -57,6 +57,15 @@ uint32_t camp_draw(camp_worker *w, uint32_t below)
     return (uint32_t)((w->random >> 16) % below);
 }
 
+void camp_name_thread(void)
+{
+    char name[16];
+
+    /* By its number: threads of the library inherit the name alone. */
+    snprintf(name, sizeof name, "camp%d", (int)gettid());
+    pthread_setname_np(pthread_self(), name);
+}
+
 static void pause_ms(long ms)
 {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};
@@ -105,6 +114,7 @@ static void *list_entries(void *arg)
 {
     camp_client *c = arg;
 
+    camp_name_thread();
     while (!atomic_load(&c->stop)) {
         look l = {c, camp_now()};
 
@@ -121,6 +131,7 @@ static void *notice_stalls(void *arg)
     camp_client *c = arg;
     int64_t before = camp_now();
 
+    camp_name_thread();
     while (!atomic_load(&c->stop)) {
         pause_ms(TICK_MS);
         int64_t now = camp_now();
@@ -170,7 +181,7 @@ static void have_a_child(camp_client *c)
 
 /* ---- The process -------------------------------------------------------- */
 
-/* The servers may be down just now. */
+/* The servers may be down just now, or refuse everybody. */
 static int open_session(camp_client *c, const char *url)
 {
     hf_open_options opt = {HF_OPEN_OPTIONS, .lease_ms = c->lease_ms,
@@ -180,7 +191,8 @@ static int open_session(camp_client *c, const char *url)
     int code = hf_open(&c->s, url, &opt, &err);
 
     while (code != 0 && camp_now() < end &&
-           hf_error_class(code) < HF_CLASS_SETUP) {
+           (hf_error_class(code) < HF_CLASS_SETUP || code == HF_EAUTH ||
+            code == HF_EPERM || code == HF_EPROTO)) {
         pause_ms(100);
         code = hf_open(&c->s, url, &opt, &err);
     }
@@ -241,11 +253,13 @@ static int count_entry(const hf_entry_info *e, void *user)
 
 static int look_for_residue(const char *url)
 {
+    /* Not longer than the longest lease that a store of ours allows. */
+    hf_open_options opt = {HF_OPEN_OPTIONS, .lease_ms = 2000};
     hf_session *s = NULL;
     int count = 0, code;
     hf_error err;
 
-    code = hf_open(&s, url, NULL, &err);
+    code = hf_open(&s, url, &opt, &err);
     if (code == 0)
         code = hf_list(s, NULL, count_entry, &count, &err);
     if (code != 0)

@@ -36,6 +36,8 @@ int64_t camp_now(void);
 void camp_write(camp_client *c, camp_record r);
 /* A number below this one, from the worker's own seed. */
 uint32_t camp_draw(camp_worker *w, uint32_t below);
+/* Tells the conductor that this thread is none of the library's. */
+void camp_name_thread(void);
 /* Takes locks until it is told to stop. */
 void *camp_work(void *worker);
 

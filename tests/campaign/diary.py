@@ -14,7 +14,8 @@ KINDS = ["NOTHING", "CONFIG", "BEGIN", "OPENED", "ASK", "GRANT", "REFUSED",
 FIFO, FIFO_CALM, TOKENS = 1, 2, 4
 LIVES = 4096
 KEYS = 16
-ARENA_SIZE = KEYS * 8 + LIVES * 4 * 2
+ODD_AT = KEYS * 8 + LIVES * 4 * 2
+ARENA_SIZE = ODD_AT + 8
 
 
 def now_ns():
@@ -32,10 +33,12 @@ class Diary:
     def __init__(self, path):
         self.file = open(path, "ab", buffering=0)
 
-    def write(self, kind, task=0, code=0, until=0, number=0):
+    def write(self, kind, task=0, code=0, until=0, number=0, token=0, life=0,
+              called=0):
         at = now_ns()
-        body = struct.pack("<qqqQQIIiBBBBI", at, at, until, 0, number, 0, task,
-                           code, KINDS.index(kind), 0, 0, 0, 0)
+        body = struct.pack("<qqqQQIIiBBBBI", at, called or at, until, token,
+                           number, life, task, code, KINDS.index(kind), 0, 0,
+                           0, 0)
         self.file.write(body + struct.pack("<I", fnv(body)))
         return at
 
@@ -51,5 +54,10 @@ class Arena:
     def read(self):
         with open(self.path, "rb") as f:
             f.seek(KEYS * 8)
-            words = struct.unpack("<%dI" % (2 * LIVES), f.read())
+            words = struct.unpack("<%dI" % (2 * LIVES), f.read(8 * LIVES))
         return words[:LIVES], words[LIVES:]
+
+    def set_odd(self, on):
+        with open(self.path, "r+b", buffering=0) as f:
+            f.seek(ODD_AT)
+            f.write(struct.pack("<I", on))

@@ -2,21 +2,38 @@
 
 A fault is a function of the sitting and its dice that does the harm and
 returns how long it lasts (seconds) and what heals it; None: nobody was there
-to be struck.  Two that strike the same thing (a client, the servers, the
-network) do not overlap; others may.
+to be struck.  What heals may answer False: it is not done yet, and wants to be
+called again.  Two that strike the same thing (a client, the servers, the
+network) do not overlap; others may.  Numbers above 28 are second kinds of one
+that has a number.
 """
 
+import resource
 import signal
+import time
 
-CLIENT, SERVER, NETWORK, CLOCK = "client", "server", "network", "clock"
+CLIENT, SERVER, NETWORK, CLOCK, LOAD = range(5)
+ALL = (CLIENT, SERVER, NETWORK)
 TABLE = {}  # number: (name, what it strikes, function)
+SECOND = {29: "F11b", 30: "F22b", 31: "F22c", 32: "F22d"}
 
 
-def fault(number, name, strikes):
+def label(number):
+    return SECOND.get(number, "F%d" % number)
+
+
+def fault(number, name, *strikes):
     def note(function):
         TABLE[number] = (name, strikes, function)
         return function
     return note
+
+
+def order():
+    """The numbers, seconds behind their firsts."""
+    def place(number):
+        return int(label(number)[1:].rstrip("bcd")), number
+    return sorted(TABLE, key=place)
 
 
 # ---- Clients ----------------------------------------------------------------
@@ -55,6 +72,20 @@ def stop(s, life, leases):
     return leases * s.lease, lambda: s.signal_life(life, signal.SIGCONT)
 
 
+@fault(5, "stop the keeper alone", CLIENT)
+def stop_keeper(s, rng):
+    life = s.pick(rng, inside=rng.random() < 0.8)
+    if life is None or not s.stop_keeper(life):
+        return None
+    return rng.uniform(0.5, 1.8) * s.lease, lambda: s.resume_keeper(life)
+
+
+@fault(19, "everything stands still (suspend)", *ALL)
+def suspend(s, rng):
+    s.suspend(True)
+    return rng.uniform(0.4, 1.6) * s.lease, lambda: s.suspend(False)
+
+
 @fault(25, "fork in a client", CLIENT)
 def fork(s, rng):
     life = s.pick(rng, inside=rng.random() < 0.7)
@@ -68,6 +99,34 @@ def fork(s, rng):
 def jump(s, rng):
     s.set_clock(rng.choice((-3600, -2, 2, 3600)))
     return rng.uniform(0.5, 2) * s.lease, lambda: s.set_clock(0)
+
+
+@fault(28, "keys that look alike, of 1 and 1000 bytes", LOAD)
+def odd_keys(s, rng):
+    s.arena.set_odd(1)
+    return rng.uniform(0.5, 2) * s.lease, lambda: s.arena.set_odd(0)
+
+
+def lower(s, rng, what, value):
+    """A limit of one client, which then has to connect again."""
+    life = s.pick(rng, inside=rng.random() < 0.5)
+    if life is None:
+        return None
+    s.limit_life(life, what, value(s.lives[life].process.pid))
+    if s.store.relay and rng.random() < 0.7:
+        s.store.relay.say("cut", "all")
+    return (rng.uniform(0.3, 1.2) * s.lease,
+            lambda: s.limit_life(life, what, None))
+
+
+@fault(30, "no more descriptors for a client", CLIENT)
+def few_descriptors(s, rng):
+    return lower(s, rng, resource.RLIMIT_NOFILE, s.first_free_descriptor)
+
+
+@fault(31, "no more memory for a client", CLIENT)
+def little_memory(s, rng):
+    return lower(s, rng, resource.RLIMIT_AS, s.memory_of)
 
 
 # ---- Servers ----------------------------------------------------------------
@@ -84,19 +143,22 @@ def stop_server(s, rng):
             lambda: [server.resume() for server in victims])
 
 
-def restart(s, servers):
-    for server in servers:
-        server.start()
-    for server in servers:
-        server.wait_ready()
+def revive(servers):
+    """Each that is back needs no more."""
+    left = list(servers)
+
+    def step():
+        left[:] = [server for server in left if not server.revive()]
+        return not left
+    return step
 
 
 @fault(7, "restart the server", SERVER)
 def restart_server(s, rng):
     victims = s.store.victims(rng)
     for server in victims:
-        server.end()
-    return rng.uniform(0, 0.5) * s.lease, lambda: restart(s, victims)
+        server.ask_to_end()
+    return rng.uniform(0, 0.5) * s.lease, revive(victims)
 
 
 @fault(8, "kill -9 the server, start it again", SERVER)
@@ -104,7 +166,19 @@ def kill_server(s, rng):
     victims = s.store.victims(rng)
     for server in victims:
         server.kill()
-    return rng.uniform(0, 0.8) * s.lease, lambda: restart(s, victims)
+    return rng.uniform(0, 0.8) * s.lease, revive(victims)
+
+
+@fault(9, "the same, and it has forgotten all", SERVER)
+def empty_server(s, rng):
+    # A number that it gave while its clock was ahead would come again.
+    if time.monotonic() < s.store.when.get(20, 0) + 5 * s.lease:
+        return None
+    victims = s.store.forgetful(rng)
+    for server in victims:
+        server.kill()
+        s.store.wipe(server)
+    return rng.uniform(0, 0.4) * s.lease, revive(victims)
 
 
 @fault(10, "kill -9 the leader", SERVER)
@@ -113,7 +187,7 @@ def kill_leader(s, rng):
     if not leader:
         return None
     leader.kill()
-    return rng.uniform(0.3, 1.5) * s.lease, lambda: restart(s, [leader])
+    return rng.uniform(0.3, 1.5) * s.lease, revive([leader])
 
 
 @fault(12, "cut a member off from the others", SERVER)
@@ -126,6 +200,20 @@ def isolate(s, rng):
     s.store.isolate(member, True)
     return (rng.uniform(0.5, 2.5) * s.lease,
             lambda: s.store.isolate(member, False))
+
+
+@fault(20, "a server's wall clock jumps", SERVER)
+def jump_server(s, rng):
+    victims = s.store.forgetful(rng)
+    seconds = rng.choice((-1, -0.5, 0.5, 1, 1.5)) * s.lease
+    for server in victims:
+        server.set_clock(seconds)
+
+    def heal():
+        for server in victims:
+            server.set_clock(0)
+        s.store.when[20] = time.monotonic()
+    return rng.uniform(0.3, 1.5) * s.lease, heal
 
 
 @fault(21, "the disk is full", SERVER)
@@ -142,6 +230,25 @@ def limit(s, rng):
     return rng.uniform(0.3, 1.2) * s.lease, lambda: s.store.limit(False)
 
 
+@fault(32, "no more memory for the server", SERVER)
+def starve(s, rng):
+    s.store.starve(True)
+    return rng.uniform(0.2, 1.2) * s.lease, lambda: s.store.starve(False)
+
+
+@fault(23, "the clients' account is closed", SERVER)
+def revoke(s, rng):
+    s.store.revoke(True)
+    return rng.uniform(0.2, 1.2) * s.lease, lambda: s.store.revoke(False)
+
+
+@fault(27, "the store is tidied up", SERVER)
+def tidy(s, rng):
+    if s.store.tidy() is False:
+        return None
+    return 0.1, lambda: None
+
+
 # ---- The network ------------------------------------------------------------
 
 def fronts(s, rng):
@@ -150,15 +257,29 @@ def fronts(s, rng):
     return [rng.randrange(count)] if rng.random() < 0.3 else range(count)
 
 
+def hold(s, links, way, leases):
+    for link in links:
+        s.store.relay.say("front", link, way, "on")
+
+    def heal():
+        for link in links:
+            s.store.relay.say("front", link, way, "off")
+    return leases * s.lease, heal
+
+
 @fault(11, "clients are cut off", NETWORK)
 def cut_off(s, rng):
-    links = fronts(s, rng)
-    way = rng.choice(("both", "both", "up", "down"))
-    for link in links:
-        s.store.relay.say("hold", link, way, "on")
-    return (rng.uniform(0.2, 1.5) * s.lease,
-            lambda: [s.store.relay.say("hold", link, way, "off")
-                     for link in links])
+    return hold(s, fronts(s, rng), "both", rng.uniform(0.2, 1.5))
+
+
+@fault(29, "nothing reaches the servers, one way", NETWORK)
+def cut_one_way(s, rng):
+    return hold(s, fronts(s, rng), "up", rng.uniform(0.2, 1.5))
+
+
+@fault(17, "answers are late", NETWORK)
+def late(s, rng):
+    return hold(s, fronts(s, rng), "down", rng.uniform(0.35, 1.2))
 
 
 @fault(13, "connections are reset", NETWORK)
@@ -169,8 +290,11 @@ def reset(s, rng):
         if refuse:
             s.store.relay.say("refuse", link, "on")
         s.store.relay.say("cut", link)
-    return rng.uniform(0.05, 0.3) * s.lease, lambda: [
-        s.store.relay.say("refuse", link, "off") for link in links]
+
+    def heal():
+        for link in links:
+            s.store.relay.say("refuse", link, "off")
+    return rng.uniform(0.05, 0.3) * s.lease, heal
 
 
 @fault(14, "delay", NETWORK)
@@ -179,16 +303,16 @@ def delay(s, rng):
     ms = rng.choice((10, 30, 100, int(200 * s.lease)))
     for link in links:
         s.store.relay.say("delay", link, ms, ms)
-    return rng.uniform(0.5, 1.5) * s.lease, lambda: [
-        s.store.relay.say("delay", link, 0, 0) for link in links]
+
+    def heal():
+        for link in links:
+            s.store.relay.say("delay", link, 0, 0)
+    return rng.uniform(0.5, 1.5) * s.lease, heal
 
 
 def strike(s, rng, word):
-    links = fronts(s, rng)
-    before = s.store.relay.say(word, links[0])
-    for link in links[1:]:
+    for link in fronts(s, rng):
         s.store.relay.say(word, link)
-    s.struck = before
     return 0.1, lambda: None
 
 
@@ -202,11 +326,14 @@ def cut_answer(s, rng):
     return strike(s, rng, "after")
 
 
-@fault(17, "answers are late", NETWORK)
-def late(s, rng):
-    links = fronts(s, rng)
+@fault(24, "an answer is half, or garbage", NETWORK)
+def spoil(s, rng):
+    return strike(s, rng, rng.choice(("half", "noise")))
+
+
+@fault(26, "connections go on at another's", NETWORK)
+def swap(s, rng):
+    links = list(fronts(s, rng))
     for link in links:
-        s.store.relay.say("hold", link, "down", "on")
-    return (rng.uniform(0.35, 1.2) * s.lease,
-            lambda: [s.store.relay.say("hold", link, "down", "off")
-                     for link in links])
+        s.store.relay.say("swap", link, s.store.swaps_with(link, rng))
+    return 0.1, lambda: None

@@ -14,7 +14,11 @@
 #include <stdint.h>
 #include <stddef.h>
 
-enum { CAMP_KEYS = 16, CAMP_LIVES = 4096 };
+enum {
+    CAMP_KEYS = 16,
+    CAMP_ODD = 8, /* this key and those behind it have odd names */
+    CAMP_LIVES = 4096
+};
 
 /* X(name, text); the conductor (diary.py) counts in the same order. */
 #define CAMP_MAP(X)                                                            \
@@ -63,10 +67,12 @@ typedef struct camp_record {
     int64_t called;  /* before the call; of what is no answer, the same */
     int64_t until;   /* CHECK: end of the belief; ASK: of the wait, INT64_MAX
                         for ever; CONFIG: the lease in ns */
-    uint64_t token;  /* GRANT, ACT, SEEN; BEGIN, END: descriptors at first */
+    uint64_t token;  /* GRANT, ACT, SEEN; BEGIN, END: descriptors at first;
+                        CONFIG: a bit for each fault that excuses two holders */
     uint64_t number; /* SEEN: the place; ACT: the largest token so far;
                         CHANGE: the hf_state; BEGIN: the pid; END: descriptors
-                        now; ASK: the request above, if it takes it again */
+                        now; ASK: the request above, if it takes it again;
+                        HEALED: 1 is that nobody was struck */
     uint32_t life;   /* the process; 0: the conductor */
     uint32_t task;   /* the request of that process, and its hold */
     int32_t code;    /* an HF_E...; ACT: 1 is refused; END: threads left;
@@ -94,6 +100,7 @@ static inline uint32_t camp_sum(const camp_record *r)
 typedef struct camp_arena {
     _Atomic uint64_t largest[CAMP_KEYS];
     _Atomic uint32_t inside[CAMP_LIVES], waiting[CAMP_LIVES];
+    _Atomic uint32_t odd; /* set: turns are about the keys with odd names */
 } camp_arena;
 
 #endif

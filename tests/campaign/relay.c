@@ -3,21 +3,10 @@
  *     campaign_relay [--mark TEXT] TO_PORT...
  *
  * Prints `ports P...`: a loopback port per link, in the same order.  Then one
- * command per line of its input, each answered `ok N` (N: connections that a
- * strike has ended so far); LINK is a number from 0, or `all`:
- *
- *     hold LINK up|down|both on|off   nothing passes in that direction; `up`
- *                                     is towards the server
- *     refuse LINK on|off              a new connection is ended at once
- *     cut LINK                        all its connections end, with a RST
- *     delay LINK MS JITTER            each way, of all bytes from now on
- *     before LINK                     the next bytes of a client are thrown
- *                                     away, and its connection ends
- *     after LINK                      the same with the next bytes of a server
- *     name WORD on|off                hold connections of this name: the word
- *                                     behind the mark in their first bytes
- *
- * One thread, no lock: it sleeps in poll.  It ends with its input. */
+ * command per line of its input (below), each answered `ok N` (N: strikes that
+ * have hit so far).  A connection has a name if it is not a client's: the word
+ * behind the mark in its first bytes, or its address, if not 127.0.0.1.  One
+ * thread, no lock: it sleeps in poll.  It ends with its input. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -34,8 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINKS = 16, CONNS = 400, NAMES = 8, QUEUE_MOST = 1 << 20 };
+enum { LINKS = 32, CONNS = 400, NAMES = 8, QUEUE_MOST = 1 << 20 };
 enum { UP, DOWN };
+enum { CUT = 1, HALF, NOISE }; /* strikes */
 
 typedef struct chunk {
     struct chunk *next;
@@ -56,7 +46,8 @@ typedef struct conn {
 
 typedef struct link_state {
     int listener, port, to_port;
-    bool hold[2], refuse, strike[2];
+    bool hold[2], front[2], refuse, apart;
+    int strike[2];
     int delay_ms, jitter_ms;
 } link_state;
 
@@ -99,7 +90,9 @@ static void end_conn(conn *c, bool reset)
 
 static bool is_held(const conn *c, int way)
 {
-    if (links[c->link].hold[way])
+    const link_state *l = &links[c->link];
+
+    if (l->hold[way] || (c->name[0] ? l->apart : l->front[way]))
         return true;
     for (int i = 0; c->name[0] && i < NAMES; i++) {
         if (strcmp(held_names[i], c->name) == 0)
@@ -114,7 +107,7 @@ static void take_name(conn *c, const char *bytes, size_t len)
     size_t n = 0;
 
     c->seen = true;
-    if (!at)
+    if (!at || c->name[0])
         return;
     for (at += strlen(mark);
          at + n < bytes + len && at[n] > ' ' && n + 1 < sizeof c->name; n++)
@@ -144,6 +137,20 @@ static void queue_bytes(conn *c, int way, const char *bytes, size_t len)
     c->queued[way] += len;
 }
 
+/* What is left of these bytes after a strike: how many. */
+static size_t strike_bytes(conn *c, int way, char *bytes, size_t len)
+{
+    int how = links[c->link].strike[way];
+
+    links[c->link].strike[way] = 0;
+    struck += how != 0;
+    if (how == NOISE)
+        memset(bytes, 0xff, len);
+    if (how == HALF)
+        c->ended[way] = true;
+    return how == CUT ? 0 : how == HALF ? len / 2 : len;
+}
+
 /* False: the connection is gone. */
 static bool fill(conn *c, int way)
 {
@@ -160,16 +167,14 @@ static bool fill(conn *c, int way)
         c->ended[way] = true;
         return true;
     }
-    if (links[c->link].strike[way]) {
-        links[c->link].strike[way] = false;
-        struck++;
-        end_conn(c, true);
-        return false;
-    }
     if (way == UP && !c->seen)
         take_name(c, bytes, (size_t)n);
-    queue_bytes(c, way, bytes, (size_t)n);
-    return true;
+    n = (ssize_t)strike_bytes(c, way, bytes, (size_t)n);
+    if (n > 0)
+        queue_bytes(c, way, bytes, (size_t)n);
+    else if (!c->ended[way])
+        end_conn(c, true);
+    return c->fd[0] >= 0;
 }
 
 static bool drain(conn *c, int way)
@@ -201,13 +206,30 @@ static bool drain(conn *c, int way)
     return true;
 }
 
+static void dial(conn *c, int to_port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)to_port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int one = 1;
+
+    c->fd[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (c->fd[1] < 0)
+        abort();
+    setsockopt(c->fd[1], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    c->dialling = true;
+    if (connect(c->fd[1], (struct sockaddr *)&to, sizeof to) != 0 &&
+        errno != EINPROGRESS)
+        end_conn(c, true);
+}
+
 static void accept_one(int which)
 {
     link_state *l = &links[which];
-    int fd = accept4(l->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)l->to_port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in from = {0};
+    socklen_t len = sizeof from;
+    int fd = accept4(l->listener, (struct sockaddr *)&from, &len,
+                     SOCK_CLOEXEC | SOCK_NONBLOCK);
     int one = 1;
     conn *c = conns;
 
@@ -222,24 +244,43 @@ static void accept_one(int which)
     memset(c, 0, sizeof *c);
     c->link = which;
     c->fd[0] = fd;
-    c->fd[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (c->fd[1] < 0)
-        abort();
+    if (ntohl(from.sin_addr.s_addr) != INADDR_LOOPBACK)
+        inet_ntop(AF_INET, &from.sin_addr, c->name, sizeof c->name);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(c->fd[1], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    c->dialling = true;
-    if (connect(c->fd[1], (struct sockaddr *)&to, sizeof to) != 0 &&
-        errno != EINPROGRESS)
-        end_conn(c, true);
+    dial(c, l->to_port);
 }
 
 /* ---- Commands ----------------------------------------------------------- */
 
+/* LINK is a number from 0, or `all`; `up` is towards the server:
+ *   hold LINK up|down|both on|off   nothing passes in that direction
+ *   front LINK up|down|both on|off  the same, for those without a name
+ *   apart LINK on|off, name WORD on|off   hold those with a name, with this one
+ *   refuse LINK on|off              a new connection is ended at once
+ *   cut LINK                        all its connections end, with a RST
+ *   delay LINK MS JITTER            each way, of all bytes from now on
+ *   before LINK, after LINK         the next bytes of a client, or of a server,
+ *                                   are thrown away, and its connection ends
+ *   half LINK, noise LINK           of those only half arrive, or others
+ *   swap LINK TO                    its connections go on at TO's server */
 static void cut_link(int which)
 {
     for (int i = 0; i < CONNS; i++) {
         if (conns[i].fd[0] >= 0 && conns[i].link == which)
             end_conn(&conns[i], true);
+    }
+}
+
+static void swap_link(int which, int to)
+{
+    for (int i = 0; i < CONNS; i++) {
+        conn *c = &conns[i];
+
+        if (c->fd[0] < 0 || c->link != which || c->dialling || c->name[0])
+            continue;
+        close(c->fd[1]);
+        c->ended[DOWN] = false;
+        dial(c, links[to].to_port);
     }
 }
 
@@ -256,25 +297,33 @@ static void hold_name(const char *word, bool on)
 static void obey_link(int which, char words[4][40])
 {
     link_state *l = &links[which];
+    bool on = strcmp(words[words[3][0] ? 3 : 2], "on") == 0;
+    bool *held = strcmp(words[0], "front") == 0 ? l->front : l->hold;
 
-    if (strcmp(words[0], "hold") == 0) {
-        bool on = strcmp(words[3], "on") == 0;
-
+    if (held == l->front || strcmp(words[0], "hold") == 0) {
         if (strcmp(words[2], "down") != 0)
-            l->hold[UP] = on;
+            held[UP] = on;
         if (strcmp(words[2], "up") != 0)
-            l->hold[DOWN] = on;
+            held[DOWN] = on;
     } else if (strcmp(words[0], "refuse") == 0) {
-        l->refuse = strcmp(words[2], "on") == 0;
+        l->refuse = on;
     } else if (strcmp(words[0], "cut") == 0) {
         cut_link(which);
     } else if (strcmp(words[0], "delay") == 0) {
         l->delay_ms = (int)strtol(words[2], NULL, 10);
         l->jitter_ms = (int)strtol(words[3], NULL, 10);
+    } else if (strcmp(words[0], "apart") == 0) {
+        l->apart = on;
+    } else if (strcmp(words[0], "swap") == 0) {
+        swap_link(which, (int)(strtoul(words[2], NULL, 10) % LINKS));
     } else if (strcmp(words[0], "before") == 0) {
-        l->strike[UP] = true;
+        l->strike[UP] = CUT;
     } else if (strcmp(words[0], "after") == 0) {
-        l->strike[DOWN] = true;
+        l->strike[DOWN] = CUT;
+    } else if (strcmp(words[0], "half") == 0) {
+        l->strike[DOWN] = HALF;
+    } else if (strcmp(words[0], "noise") == 0) {
+        l->strike[DOWN] = NOISE;
     }
 }
 

@@ -1,5 +1,5 @@
 /* rules_answers.c - is every answer true, told in time, and told at all: I4,
- * I5, I8, I9.
+ * I5, I8, I9, I10.
  *
  * What cannot be known from the callers' side is not convicted: a busy try is
  * a lie only if nobody can have been in the store then, not even the ghost of
@@ -15,10 +15,23 @@
 
 /* ---- I4 ----------------------------------------------------------------- */
 
-static bool is_allowed(int code)
+/* What may be answered between these instants.  Some answers tell of a set-up
+ * that is wrong, or of a want of memory: they are true only where the nemesis
+ * saw to that. */
+static bool is_allowed(const camp_case *c, int code, int64_t from, int64_t to)
 {
+    static const struct {
+        int code, fault;
+    } excused[] = {{HF_EAUTH, 23},  {HF_EPERM, 23},  {HF_ENOMEM, 30},
+                   {HF_ENOMEM, 31}, {HF_EPROTO, 24}, {HF_EPROTO, 26},
+                   {HF_EPROTO, 23}};
     hf_class class = hf_error_class(code);
 
+    for (size_t i = 0; i < sizeof excused / sizeof *excused; i++) {
+        if (excused[i].code == code &&
+            camp_struck(c, excused[i].fault, from, to))
+            return true;
+    }
     return code != HF_EFORCED && code != HF_EDEADLK &&
            (class < HF_CLASS_CALLER || code == HF_ECLOSED);
 }
@@ -27,7 +40,7 @@ static void judge_request(camp_case *c, const camp_task *t)
 {
     if (!t->answered || t->granted)
         return;
-    if (!is_allowed(t->code))
+    if (!is_allowed(c, t->code, t->asked, t->answered))
         camp_convict(c, 4, t->answered, t, NULL, "a request was answered %s",
                      hf_error_name(t->code));
     if (t->code == HF_EBUSY && !(t->flags & CAMP_TRY))
@@ -46,7 +59,7 @@ static void judge_release(camp_case *c, const camp_task *t)
 {
     if (!t->released)
         return;
-    if (!is_allowed(t->release_code))
+    if (!is_allowed(c, t->release_code, t->release_called, t->release_answered))
         camp_convict(c, 4, t->release_answered, t, NULL,
                      "a release was answered %s",
                      hf_error_name(t->release_code));
@@ -132,6 +145,12 @@ static void judge_notice(camp_case *c, const camp_task *t)
 {
     int64_t late = 2000 * MS;
 
+    if (t->lost_check && !t->lost_notice &&
+        t->release_called > t->lost_check + late &&
+        t->release_called - t->lost_check >
+            late + camp_stalled(c, t->life, t->lost_check, t->release_called))
+        camp_convict(c, 5, t->release_called, t, NULL,
+                     "a check said LOST, and no notice of it came");
     if (t->lost_check && t->lost_notice > t->lost_check + late &&
         t->lost_notice - t->lost_check >
             late + camp_stalled(c, t->life, t->lost_check, t->lost_notice))
@@ -154,13 +173,13 @@ static void judge_checks(camp_case *c)
             camp_convict(c, 5, r->at, t, NULL,
                          "a check says held %.1f ms after LOST",
                          (double)(r->called - t->lost) / 1e6);
-        if (r->code != 0 && !is_allowed(r->code))
+        if (r->code != 0 && !is_allowed(c, r->code, t->answered, r->at))
             camp_convict(c, 4, r->at, t, NULL, "a check was answered %s",
                          hf_error_name(r->code));
     }
 }
 
-/* ---- I8, I9 ------------------------------------------------------------- */
+/* ---- I8, I9, I10 ------------------------------------------------------- */
 
 static void judge_residue(camp_case *c)
 {
@@ -172,6 +191,19 @@ static void judge_residue(camp_case *c)
             camp_convict(c, 8, r->at, &who, NULL,
                          "%lld descriptors and %d threads are left",
                          (long long)(r->number - r->token), r->code);
+    }
+}
+
+/* Whoever began has said that it ends, or was killed. */
+static void judge_crashes(camp_case *c)
+{
+    for (uint32_t i = 1; c->finish && i < CAMP_LIVES; i++) {
+        camp_task who = {.life = i};
+
+        if (c->lives[i].begun && !c->lives[i].ended &&
+            c->lives[i].killed == INT64_MAX)
+            camp_convict(c, 10, c->finish, &who, NULL,
+                         "process %u ended without a word", i);
     }
 }
 
@@ -213,4 +245,5 @@ void camp_judge_answers(camp_case *c)
     judge_checks(c);
     judge_children(c);
     judge_residue(c);
+    judge_crashes(c);
 }

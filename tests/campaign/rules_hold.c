@@ -52,7 +52,7 @@ static void sweep(camp_case *c, const span *spans, size_t count,
             if (o->t->key != s->t->key || o->to <= s->from)
                 continue;
             inside[kept++] = o;
-            if (excludes(o->t, s->t))
+            if (excludes(o->t, s->t) && !camp_excused(c, s->from))
                 camp_convict(
                     c, 1, s->from, s->t, o->t,
                     "two holders of key %d for %.3f ms", s->t->key,
@@ -197,7 +197,7 @@ static void judge_fence(camp_case *c)
             t = &l->tasks[t->above];
         if (r->code != 0) {
             if (camp_belief(c, t, &from, &to) && from <= r->called &&
-                to >= r->at)
+                to >= r->at && !camp_excused(c, r->at))
                 camp_convict(c, 3, r->at, t, NULL,
                              "token %llu was refused, and its owner holds: "
                              "%llu was seen",

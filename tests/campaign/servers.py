@@ -27,7 +27,7 @@ def free_port():
         return s.getsockname()[1]
 
 
-def ask(port, question, seconds=2):
+def ask(port, question, seconds=1):
     """What a server answers to these bytes, b"" if it does not."""
     said = b""
     try:
@@ -53,6 +53,18 @@ class Server:
         self.log = os.path.join(folder, name + ".log")
         self.process = None
         self.paused = False
+        self.asked = None  # to come back, or to end: since then
+        self.clock = os.path.join(folder, name + ".clock")
+
+    def shim_clock(self, shim):
+        """Its wall clock can be set (F20)."""
+        self.env.update(LD_PRELOAD=shim, HF_CLOCK_SHIM=self.clock)
+        self.set_clock(0)
+
+    def set_clock(self, seconds):
+        with open(self.clock, "r+b" if os.path.exists(self.clock) else "wb",
+                  buffering=0) as f:
+            f.write(int(seconds * 10**9).to_bytes(8, "little", signed=True))
 
     def start(self):
         # What it said in an earlier life must not be taken for ready.
@@ -82,6 +94,26 @@ class Server:
         with open(self.log, errors="replace") as log:
             raise NoServer("%s does not come up: %s"
                            % (self.name, log.read()[-3000:]))
+
+    def revive(self):
+        """One step of ending and starting again, without a wait; True: it
+        serves."""
+        now = time.monotonic()
+        if self.asked is None:
+            self.asked, self.begun = now, 0
+        if now > self.asked + PATIENCE:
+            raise NoServer("%s does not come back" % self.name)
+        if not self.begun and self.runs():
+            if now > self.asked + PATIENCE / 2:
+                self.kill()
+            return False  # it is still ending
+        if not self.begun or (not self.runs() and now > self.begun + 0.5):
+            self.start()
+            self.begun = now
+        if not self.runs() or not self.ready(self):
+            return False
+        self.asked = None
+        return True
 
     def runs(self):
         return self.process is not None and self.process.poll() is None
@@ -122,11 +154,14 @@ class Server:
             self.signal_all(signal.SIGKILL)
         self.process.wait(PATIENCE)
 
-    def end(self):
-        """Politely; with force when that does not help."""
+    def ask_to_end(self):
         if self.runs():
             self.resume()
             self.process.send_signal(POLITE.get(self.name, signal.SIGTERM))
+
+    def end(self):
+        """Politely; with force when that does not help."""
+        self.ask_to_end()
         try:
             self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:

@@ -1,13 +1,16 @@
 """One sitting of a campaign: a store, its clients, faults by seed, a verdict.
 
-The order of things: servers, relay, clients; faults for as long as was asked;
-then everything is healed, two leases pass in peace, everybody is asked to end,
-and what is left behind is looked for.  Then the checker reads the diaries.
+The order of things: servers, relay, clients; faults for as long as was asked,
+in a long sitting with breaks; then everything is healed, two leases pass in
+peace, everybody is asked to end, and what is left behind is looked for.  Then
+the checker reads the diaries.
 """
 
+import ctypes
 import os
 import random
 import re
+import resource
 import signal
 import subprocess
 import tempfile
@@ -17,17 +20,27 @@ import time
 import diary
 import faults
 import stores
+from servers import NoServer, PATIENCE
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 THREADS = (3, 1, 2, 1)  # of each client
 KEYS = 3
 END_S = 90  # for a client to end
+EVERY_S = 100  # a break so often, in which wake-ups are judged
+TRACE_SEIZE, TRACE_INTERRUPT, TRACE_DETACH = 0x4206, 0x4207, 17
+WAIT_ALL = 0x40000000  # also for threads
+BE_REAPER = 36
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p,
+                        ctypes.c_void_p]
 
 
 class Life:
     def __init__(self, process):
         self.process = process
         self.stopped = False
+        self.keeper = None  # the thread that is stopped, and since when
+        self.limits = {}  # as they were
 
 
 class Sitting:
@@ -36,7 +49,7 @@ class Sitting:
         self.build = options.build
         self.rng = random.Random("%s %d" % (name, seed))
         self.lives, self.next_life = {}, 1
-        self.problems, self.injected = [], {}
+        self.problems, self.injected, self.tried = [], {}, {}
         self.heals = []  # (when, number, strikes, heal)
         self.output = ""
 
@@ -90,6 +103,70 @@ class Sitting:
             life.stopped = False
         life.process.send_signal(number)
 
+    def stop_keeper(self, n):
+        """Its oldest thread that is not one of the client's own; False: it
+        cannot be done here."""
+        folder = "/proc/%d/task" % self.lives[n].process.pid
+        try:
+            for thread in sorted(map(int, os.listdir(folder)))[1:]:
+                with open("%s/%d/comm" % (folder, thread)) as f:
+                    if f.read() != "camp%d\n" % thread:
+                        break
+            else:
+                return False
+        except OSError:
+            return False  # it ended in this moment
+        since = diary.now_ns()
+        if (LIBC.ptrace(TRACE_SEIZE, thread, None, None) != 0
+                or LIBC.ptrace(TRACE_INTERRUPT, thread, None, None) != 0):
+            return False
+        os.waitpid(thread, WAIT_ALL)
+        self.lives[n].keeper = thread, since
+        return True
+
+    def resume_keeper(self, n):
+        if n not in self.lives or not self.lives[n].keeper:
+            return
+        thread, since = self.lives[n].keeper
+        self.lives[n].keeper = None
+        self.diary.write("STALL", life=n, called=since)
+        if LIBC.ptrace(TRACE_DETACH, thread, None, None) != 0:
+            os.waitpid(thread, WAIT_ALL)  # it has died meanwhile
+
+    def suspend(self, on):
+        """Everybody but the conductor."""
+        if not on and self.store.relay:
+            self.store.relay.process.send_signal(signal.SIGCONT)
+        for n in self.lives:
+            self.signal_life(n, signal.SIGSTOP if on else signal.SIGCONT)
+        for server in self.store.everybody():
+            if on:
+                server.pause()
+            else:
+                server.resume()
+        if on and self.store.relay:
+            self.store.relay.process.send_signal(signal.SIGSTOP)
+
+    def limit_life(self, n, what, value):
+        """None: as it was."""
+        if n not in self.lives or self.lives[n].process.poll() is not None:
+            return
+        life = self.lives[n]
+        old = life.limits.setdefault(what, resource.prlimit(life.process.pid,
+                                                            what))
+        resource.prlimit(life.process.pid, what,
+                         old if value is None else (value, old[1]))
+
+    @staticmethod
+    def first_free_descriptor(pid):
+        used = {int(name) for name in os.listdir("/proc/%d/fd" % pid)}
+        return min(n for n in range(len(used) + 1) if n not in used)
+
+    @staticmethod
+    def memory_of(pid):
+        with open("/proc/%d/statm" % pid) as f:
+            return int(f.read().split()[0]) * resource.getpagesize()
+
     def set_clock(self, seconds):
         with open(self.clock, "r+b", buffering=0) as f:
             f.write((seconds * 10**9).to_bytes(8, "little", signed=True))
@@ -118,53 +195,87 @@ class Sitting:
                 if n in faults.TABLE and n not in self.store.why_not]
 
     def inject(self, possible):
-        busy = {strikes for _, _, strikes, _ in self.heals}
-        free = [n for n in possible if faults.TABLE[n][1] not in busy
-                and (faults.TABLE[n][1] != faults.CLOCK or self.clocks)]
-        if not free:
-            return
-        # The one that came least often so far, so that all come.
-        least = min(self.injected.get(n, 0) for n in free)
-        number = self.rng.choice(
-            [n for n in free if self.injected.get(n, 0) == least])
+        busy = {one for _, _, strikes, _ in self.heals for one in strikes}
+        free = [n for n in possible if not busy & set(faults.TABLE[n][1])
+                and (n != 18 or self.clocks)]
+        # The one that was tried least often so far, so that all come; if it
+        # finds nobody to strike, another one.
+        while free:
+            least = min(self.tried.get(n, 0) for n in free)
+            number = self.rng.choice(
+                [n for n in free if self.tried.get(n, 0) == least])
+            self.tried[number] = least + 1
+            if self.strike(number):
+                return
+            free.remove(number)
+
+    def strike(self, number):
         _, strikes, function = faults.TABLE[number]
         self.diary.write("FAULT", code=number)
         done = function(self, self.rng)
         if done is None:
-            self.diary.write("HEALED", code=number)
-            return
+            self.diary.write("HEALED", code=number, number=1)
+            return False
         self.injected[number] = self.injected.get(number, 0) + 1
         seconds, heal = done
         self.heals.append((time.monotonic() + seconds, number, strikes, heal))
+        return True
 
     def heal(self, all_of_them=False):
         now = time.monotonic()
         for item in sorted(self.heals, key=lambda h: h[0]):
             if all_of_them or item[0] <= now:
-                item[3]()
+                if item[3]() is False:
+                    continue  # a server is on its way
                 self.diary.write("HEALED", code=item[1])
                 self.heals.remove(item)
 
-    def play(self):
-        possible = self.choose_faults()
-        end = time.monotonic() + self.options.seconds
-        calm = not possible
-        next_fault = time.monotonic() + 0.5
-        while time.monotonic() < end:
-            self.heal()
+    def heal_all(self):
+        while self.heals:
+            self.heal(all_of_them=True)
             self.look_after()
-            if not calm and time.monotonic() >= next_fault:
-                if len(self.heals) < 2:
-                    self.inject(possible)
-                next_fault = time.monotonic() + self.rng.uniform(
-                    0.05, 1.0) * self.lease
             time.sleep(0.02)
-        self.heal(all_of_them=True)
-        self.diary.write("CALM")
-        calm_until = time.monotonic() + 2 * self.lease
-        while time.monotonic() < calm_until:
+
+    def await_servers(self):
+        """Elections take their time; without one the store is to blame, not
+        its clients."""
+        end = time.monotonic() + PATIENCE
+        while not self.store.stands():
+            if time.monotonic() > end:
+                raise NoServer("the servers did not find a leader again")
+            time.sleep(0.1)
+
+    def rest(self, seconds):
+        """Nobody strikes; but a client may crash all the same."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
             self.look_after()
             time.sleep(0.05)
+
+    def play(self):
+        possible = self.choose_faults()
+        now = time.monotonic()
+        end, next_fault, next_break = (now + self.options.seconds, now + 0.5,
+                                       now + EVERY_S)
+        while now < end:
+            self.heal()
+            self.look_after()
+            if possible and now >= next_fault:
+                if len(self.heals) < 3:
+                    self.inject(possible)
+                next_fault = time.monotonic() + self.rng.uniform(
+                    0.05, 1.0) * min(self.lease, 2.4)
+            if now >= next_break:
+                self.heal_all()
+                self.await_servers()
+                self.rest(4 * self.lease + 12)
+                next_break = time.monotonic() + EVERY_S
+            time.sleep(0.02)
+            now = time.monotonic()
+        self.heal_all()
+        self.await_servers()
+        self.diary.write("CALM")
+        self.rest(2 * self.lease)
 
     # ---- The end ----
 
@@ -229,38 +340,65 @@ class Sitting:
                 r"^fault (\d+) injected (\d+) granted (\d+) violations (\d+)$",
                 done.stdout, re.M)}
 
+    def excuses(self):
+        """Two holders at once are allowed while these are at work."""
+        return () if self.options.claim else self.store.excuses
+
+    def look_for_processes(self):
+        """Servers end with all that they started; orphans become ours."""
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            try:
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    time.sleep(0.05)
+            except ChildProcessError:
+                return
+        with open("/proc/self/task/%d/children" % os.getpid()) as f:
+            self.problems.append("I8: processes are left: " + f.read())
+
     def run(self):
+        LIBC.prctl(BE_REAPER, 1, 0, 0, 0)
         root = tempfile.mkdtemp(prefix="hf-campaign-")
         os.chmod(root, 0o711)  # the servers' accounts pass through
         self.folder = root
         self.clock = os.path.join(root, "clock")
         self.clocks = not self.options.no_clock
+        # The servers' accounts may read it there.
+        self.shim = (shutil.copy(self.part("campaign_clock.so"), root)
+                     if self.clocks else None)
         with open(self.clock, "wb") as f:
             f.write(bytes(8))
         self.arena = diary.Arena(os.path.join(root, "arena"))
-        self.store = stores.STORES[self.name](self)
+        self.store = (stores.STORES.get(self.name)
+                      or stores.UNSAFE[self.name])(self)
         self.lease = self.store.lease_ms / 1000
         try:
             self.store.start()
             self.diary = diary.Diary(os.path.join(root, "conductor.diary"))
             self.diary.write("CONFIG", until=self.store.lease_ms * 10**6,
-                             number=self.store.promises)
+                             number=self.store.promises,
+                             token=sum(1 << n for n in self.excuses()))
             for _ in THREADS:
                 self.spawn()
             self.play()
             self.finish()
             self.look_for_residue()
             self.judge()
+        except NoServer as problem:
+            self.problems.append("I10: %s" % problem)
+            raise
         finally:
             for life in self.lives.values():
                 life.process.kill()
                 life.process.wait()
             self.store.stop()
+            self.look_for_processes()
             self.keep(root)
 
     def keep(self, root):
         """What a violation needs to be understood outlives the sitting."""
-        if self.problems and not self.options.planted:
+        if self.problems and not (self.options.planted
+                                  or self.options.claim):
             there = os.path.join(self.options.keep, "%s-%d" % (
                 self.name, self.seed))
             shutil.rmtree(there, ignore_errors=True)

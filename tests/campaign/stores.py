@@ -1,77 +1,20 @@
-"""The stores of a campaign: how each is started, reached, and left.
-
-A store names its servers, the URL of its clients (through the relay) and of
-whoever looks afterwards (past it), what it promises, the faults that make no
-sense for it and why, and what may be left in it at the end.
+"""The stores of a campaign but Redis: how each is started, reached, and left.
 """
 
 import ctypes
 import os
 import re
-import shutil
 import socket
+import sqlite3
 import struct
 import subprocess
 
-import diary
-from servers import HARNESS, NoServer, Relay, Server, ask, free_port
+import stores_redis
+from servers import HARNESS, Server, ask, free_port
+from store import ALONE, NO_DISK, NO_NETWORK, NO_SERVER, Store
 
-ALONE = "it has no members"
-NO_SERVER = "it has no server"
-NO_NETWORK = "there is no network between"
-
-
-class Store:
-    name = "?"
-    lease_ms = 2000
-    promises = diary.FIFO | diary.TOKENS
-    why_not = {}  # fault: why it makes no sense here
-    needs = ()  # programs
-
-    def __init__(self, sitting):
-        self.folder, self.build = sitting.folder, sitting.build
-        self.servers, self.relay, self.env = [], None, {}
-
-    def start(self):
-        for program in self.needs:
-            if not shutil.which(program):
-                raise NoServer("%s is not installed; run "
-                               "scripts/install-deps.sh check" % program)
-        self.make()
-        for server in self.servers:
-            server.start()
-        for server in self.servers:
-            server.wait_ready()
-
-    def make(self):
-        pass
-
-    def link(self, ports, mark=None):
-        self.relay = Relay(os.path.join(self.build, "tests", "campaign",
-                                        "campaign_relay"), ports, mark)
-        return self.relay.ports
-
-    def stop(self):
-        for server in self.servers:
-            if server.process:
-                server.kill()
-        if self.relay:
-            self.relay.stop()
-
-    def leader(self):
-        return None
-
-    def victims(self, rng):
-        """Servers that may be struck at once: all, unless it has several."""
-        return self.servers
-
-    def residue(self):
-        """What is in the store that should not be; "" is nothing."""
-        return ""
-
-    def limit(self, on):
-        """No new connections, or as many as before (F22)."""
-        raise NotImplementedError
+NO_LIMIT = "its server has no such limit to set while it runs"
+NOT_EMPTY = "without its files it is another database"
 
 
 # ---- One file ---------------------------------------------------------------
@@ -90,9 +33,9 @@ def mount_small(folder):
 
 class Sqlite(Store):
     name = "sqlite"
-    why_not = {6: NO_SERVER, 7: NO_SERVER, 8: NO_SERVER, 10: NO_SERVER,
-               11: NO_NETWORK, 12: NO_SERVER, 13: NO_NETWORK, 14: NO_NETWORK,
-               15: NO_NETWORK, 16: NO_NETWORK, 17: NO_NETWORK, 22: NO_NETWORK}
+    why_not = dict([(n, NO_SERVER) for n in (6, 7, 8, 9, 10, 12, 20, 23, 32)]
+                   + [(n, NO_NETWORK) for n in (11, 13, 14, 15, 16, 17, 22, 24,
+                                                26, 29)])
 
     def make(self):
         self.disk = os.path.join(self.folder, "disk")
@@ -114,77 +57,22 @@ class Sqlite(Store):
             except OSError:
                 pass
 
+    def tidy(self):
+        """By a program that knows nothing of us; False: it found it busy."""
+        db = sqlite3.connect(self.url.split(":", 1)[1], timeout=0.5,
+                             isolation_level=None)
+        try:
+            for words in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM"):
+                db.execute(words).fetchall()
+        except sqlite3.Error:
+            return False
+        finally:
+            db.close()
+        return True
+
     def stop(self):
         if getattr(self, "mounted", False):
             subprocess.run(["umount", "-l", self.disk], capture_output=True)
-
-
-# ---- Redis ------------------------------------------------------------------
-
-def pongs(port):
-    return lambda server: ask(port, b"PING\r\n").startswith(b"+PONG")
-
-
-def make_redis(name, folder, port):
-    """It forgets nothing: every write is in its file before the answer."""
-    home = os.path.join(folder, name)
-    os.mkdir(home)
-    words = {"port": port, "bind": "127.0.0.1", "dir": home, "save": "",
-             "appendonly": "yes", "appendfsync": "always", "daemonize": "no"}
-    argv = ["redis-server"]
-    for word, value in words.items():
-        argv += ["--" + word, str(value)]
-    return Server(name, argv, folder, pongs(port))
-
-
-def redis_keys(port):
-    """All keys of a server, as it prints them."""
-    said = ask(port, b"KEYS *\r\nQUIT\r\n").decode("latin-1")
-    return re.findall(r"\$\d+\r\n(.*?)\r\n", said)
-
-
-class Redis(Store):
-    name = "redis"
-    # Whoever does not listen at that moment is passed over (G3).
-    promises = diary.FIFO_CALM | diary.TOKENS
-    why_not = {10: ALONE, 12: ALONE, 21: "its disk is that of the machine"}
-    needs = ("redis-server",)
-
-    def make(self):
-        self.port = free_port()
-        self.servers = [make_redis("redis", self.folder, self.port)]
-        self.url = "redis://127.0.0.1:%d?ns=camp" % self.link([self.port])[0]
-        self.direct = "redis://127.0.0.1:%d?ns=camp" % self.port
-
-    def limit(self, on):
-        ask(self.port, b"CONFIG SET maxclients %d\r\nQUIT\r\n"
-            % (1 if on else 10000))
-
-    def residue(self):
-        left = [key for key in redis_keys(self.port)
-                if not re.search(r":[ncg]$|:meta$", key)]
-        return "keys %s" % left if len(left) > 2 else ""
-
-
-class Redlock(Store):
-    name = "redlock"
-    promises = diary.TOKENS
-    why_not = {10: "its servers know no leader", 12: "its servers do not speak "
-               "to each other", 21: "its disk is that of the machine",
-               22: "see redis"}
-    needs = ("redis-server",)
-
-    def make(self):
-        ports = [free_port() for _ in range(5)]
-        self.servers = [make_redis("redis-%d" % i, self.folder, port)
-                        for i, port in enumerate(ports)]
-        self.url = "redlock://%s?prefix=camp-" % ",".join(
-            "127.0.0.1:%d" % port for port in self.link(ports))
-        self.direct = "redlock://%s?prefix=camp-" % ",".join(
-            "127.0.0.1:%d" % port for port in ports)
-
-    def victims(self, rng):
-        return rng.sample(self.servers, rng.choice((1, 2)))
 
 
 # ---- Databases --------------------------------------------------------------
@@ -202,7 +90,8 @@ def live_sessions(said):
 
 class Postgres(Store):
     name = "postgres"
-    why_not = {10: ALONE, 12: ALONE, 21: "its disk is that of the machine"}
+    why_not = {9: NOT_EMPTY, 10: ALONE, 12: ALONE, 21: NO_DISK, 32: NO_LIMIT}
+    excuses = (20,)
     scheme = "postgres://postgres@127.0.0.1:%d/holdfast?prefix=camp_"
     most = 40
 
@@ -214,11 +103,27 @@ class Postgres(Store):
         self.url = self.scheme % self.link([self.port])[0]
         self.direct = self.scheme % self.port
 
-    def run(self, text, database="postgres"):
+    def start(self):
+        super().start()
+        self.run("CREATE ROLE camp_ops SUPERUSER LOGIN", user="postgres")
+
+    def run(self, text, database="postgres", user="camp_ops"):
+        """By the local way in, which is open to everybody."""
         return subprocess.run(
-            ["psql", "-XAtq", "-h", "127.0.0.1", "-p", str(self.port), "-U",
-             "postgres", "-d", database, "-c", text], capture_output=True,
-            text=True, timeout=30).stdout.strip()
+            ["psql", "-XAtq", "-h", os.path.join(self.folder, "postgres"),
+             "-p", str(self.port), "-U", user, "-d", database, "-c", text],
+            capture_output=True, text=True, timeout=30,
+            env=dict(os.environ, PGOPTIONS="-c lock_timeout=500")
+        ).stdout.strip()
+
+    def revoke(self, on):
+        self.run("ALTER ROLE postgres %s" % ("NOLOGIN" if on else "LOGIN"))
+        if on:
+            self.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                     "WHERE usename = 'postgres'")
+
+    def tidy(self):
+        self.run("VACUUM FULL", "holdfast")
 
     def limit(self, on):
         """Its number of connections is fixed: we take all of them."""
@@ -251,7 +156,8 @@ class Postgres(Store):
 class Mariadb(Store):
     name = "mariadb"
     why_not = Postgres.why_not
-    scheme = "mysql://root@127.0.0.1:%d/holdfast?prefix=camp_"
+    excuses = (20,)
+    scheme = "mysql://camp@127.0.0.1:%d/holdfast?prefix=camp_"
 
     def make(self):
         self.port = free_port()
@@ -260,14 +166,27 @@ class Mariadb(Store):
         self.url = self.scheme % self.link([self.port])[0]
         self.direct = self.scheme % self.port
 
+    def start(self):
+        super().start()
+        self.run("CREATE USER camp@'%'; GRANT ALL ON *.* TO camp@'%'")
+
     def run(self, text):
         return subprocess.run(
-            ["mariadb", "--no-defaults", "-N", "-h", "127.0.0.1", "-P",
-             str(self.port), "-u", "root", "holdfast", "-e", text],
+            ["mariadb", "--no-defaults", "-N", "-S",
+             os.path.join(self.folder, "mariadb", "socket"), "-u", "root",
+             "holdfast", "-e", text],
             capture_output=True, text=True, timeout=30).stdout.strip()
 
     def limit(self, on):
         self.run("SET GLOBAL max_connections = %d" % (10 if on else 300))
+
+    def revoke(self, on):
+        self.run("ALTER USER camp@'%%' ACCOUNT %s"
+                 % ("LOCK; KILL USER camp" if on else "UNLOCK"))
+
+    def tidy(self):
+        for table in self.run("SHOW TABLES LIKE 'camp\\_%'").split():
+            self.run("SET lock_wait_timeout = 1; OPTIMIZE TABLE " + table)
 
     def residue(self):
         return live_sessions(self.run(
@@ -296,7 +215,9 @@ class Odbc(Postgres):
 class Zookeeper(Store):
     name = "zookeeper"
     lease_ms = 4000
-    why_not = {21: "its disk is that of the machine", 22: "see redis"}
+    why_not = {9: "a majority must keep what it synced", 21: NO_DISK,
+               22: "see redis", 23: "it has no accounts", 27: "it does so by "
+               "itself", 32: NO_LIMIT}
     needs = ("java",)
 
     def make(self):
@@ -330,8 +251,15 @@ class Zookeeper(Store):
                 return server
         return None
 
+    def stands(self):
+        return self.leader() is not None and all(
+            server.ready(server) for server in self.servers)
+
     def victims(self, rng):
         return [rng.choice(self.servers)]
+
+    def swaps_with(self, link, rng):
+        return rng.randrange(len(self.servers))
 
     def isolate(self, server, on):
         """A leader that is cut off would be elected again and again, since
@@ -356,8 +284,11 @@ class Zookeeper(Store):
 class Etcd(Store):
     name = "etcd"
     lease_ms = 4000
-    why_not = {21: "its disk is that of the machine", 22: "see redis"}
+    why_not = {9: "a majority must keep what it synced", 20: "a shim does not "
+               "reach its clock", 21: NO_DISK, 22: "see redis",
+               32: NO_LIMIT}
     needs = ("etcd", "etcdctl")
+    shimmed = False
 
     def make(self):
         count = 3
@@ -388,6 +319,9 @@ class Etcd(Store):
         self.ids = [re.search(rb'etcd_server_id\{server_id="(\w+)"',
                               self.get(i, "/metrics")).group(1).decode()
                     for i in range(len(self.servers))]
+        self.control("role", "add", "root")
+        self.control("user", "add", "root:camp")
+        self.control("user", "grant-role", "root", "root")
 
     def leader(self):
         for i, server in enumerate(self.servers):
@@ -396,8 +330,15 @@ class Etcd(Store):
                 return server
         return None
 
+    def stands(self):
+        return self.leader() is not None and all(
+            server.ready(server) for server in self.servers)
+
     def victims(self, rng):
         return [rng.choice(self.servers)]
+
+    def swaps_with(self, link, rng):
+        return rng.randrange(len(self.servers))
 
     def isolate(self, server, on):
         i = self.servers.index(server)
@@ -408,13 +349,38 @@ class Etcd(Store):
     def may_isolate(self, server):
         return True
 
+    def control(self, *words):
+        """What it says; whoever does not answer soon is left alone."""
+        try:
+            return subprocess.run(
+                ["etcdctl", "--command-timeout=2s", "--endpoints=" + ",".join(
+                    "127.0.0.1:%d" % port for port in self.ports), *words],
+                capture_output=True, text=True, timeout=30,
+                env=dict(os.environ, ETCDCTL_API="3")).stdout
+        except subprocess.TimeoutExpired:
+            return ""
+
+    def revoke(self, on):
+        """Accounts are asked for, and ours have none; False: not yet."""
+        if on:
+            self.control("auth", "enable")
+            return True
+        return "Disabled" in self.control("--user", "root:camp", "auth",
+                                          "disable")
+
+    def tidy(self):
+        found = re.search(r'"revision":(\d+)',
+                          self.control("get", "none", "-w", "json"))
+        if found:
+            self.control("compact", found.group(1))
+        self.control("defrag")
+
     def residue(self):
-        said = subprocess.run(
-            ["etcdctl", "--endpoints=127.0.0.1:%d" % self.ports[0], "get", "",
-             "--prefix", "--keys-only"], capture_output=True, text=True,
-            timeout=30, env=dict(os.environ, ETCDCTL_API="3")).stdout.split()
+        said = self.control("get", "", "--prefix", "--keys-only").split()
         return "keys %s" % said if said else ""
 
 
 STORES = {store.name: store for store in (
-    Sqlite, Redis, Redlock, Postgres, Mariadb, Odbc, Zookeeper, Etcd)}
+    Sqlite, stores_redis.Redis, stores_redis.Sentinel, stores_redis.Cluster,
+    stores_redis.Redlock, Postgres, Mariadb, Odbc, Zookeeper, Etcd)}
+UNSAFE = {"loose": stores_redis.Loose}  # not among all of them

@@ -118,6 +118,25 @@ static int cancel_after(uint32_t ms)
     return fd;
 }
 
+/* Names that must not be taken for each other, by whatever a store makes of
+ * them, and the longest there may be. */
+static void name_key(const turn *t, char *ret, size_t size)
+{
+    static const char *const odd[] = {"a", "A", "a ", "a/", "a/b", "{a}", "%"};
+    const camp_client *c = t->w->c;
+    unsigned n = t->key - CAMP_ODD;
+
+    if (c->planted)
+        snprintf(ret, size, "camp/%d/of %u", t->key, c->life);
+    else if (t->key < CAMP_ODD)
+        snprintf(ret, size, "camp/%d", t->key);
+    else if (n < sizeof odd / sizeof *odd)
+        snprintf(ret, size, "%s", odd[n]);
+    else
+        for (size_t i = 0; i < size; i++)
+            ret[i] = i < HF_KEY_MAX ? (char)(1 + i % 255) : '\0';
+}
+
 static bool take(turn *t, int64_t wait_ms, int cancel_fd, uint32_t above)
 {
     camp_client *c = t->w->c;
@@ -125,12 +144,10 @@ static bool take(turn *t, int64_t wait_ms, int cancel_fd, uint32_t above)
                            .mode = (hf_mode)t->mode, .cancel_fd = cancel_fd,
                            .on_change = on_change};
     camp_record r = record_of(t, CAMP_ASK), answer;
-    char name[40];
+    char name[HF_KEY_MAX + 1];
     hf_error err = {.code = 0};
 
-    snprintf(name, sizeof name, "camp/%d", t->key);
-    if (c->planted)
-        snprintf(name, sizeof name, "camp/%d/of %u", t->key, c->life);
+    name_key(t, name, sizeof name);
     t->task = r.task = atomic_fetch_add(&c->tasks, 1) + 1;
     opt.user = pack_turn(t);
     r.at = r.called = camp_now();
@@ -203,6 +220,9 @@ static void stay_inside(turn *t)
         good = check(t);
     }
     act(t);
+    /* Whoever gives it back at once cannot say that nobody told it. */
+    if (!good && !atomic_load(&c->stop) && camp_draw(w, 3) == 0)
+        sleep_us(2500000);
 }
 
 static void take_turn(camp_worker *w)
@@ -213,6 +233,8 @@ static void take_turn(camp_worker *w)
     uint32_t dice = camp_draw(w, 100);
     int cancel_fd = 0;
 
+    if (atomic_load(&c->arena->odd))
+        t.key = (uint8_t)(CAMP_ODD + camp_draw(w, CAMP_KEYS - CAMP_ODD));
     if ((c->caps & HF_CAP_SHARED) && camp_draw(w, 4) == 0)
         t.mode = HF_SHARED;
     if (dice < 25) {
@@ -221,8 +243,9 @@ static void take_turn(camp_worker *w)
     } else if (dice < 55) {
         wait_ms = 1 + camp_draw(w, 1500);
     } else if (dice < 65) {
-        t.flags = CAMP_CANCELS;
         cancel_fd = cancel_after(1 + camp_draw(w, 300));
+        if (cancel_fd > 0) /* else it has no descriptor left */
+            t.flags = CAMP_CANCELS;
     }
     if (take(&t, wait_ms, cancel_fd, 0)) {
         atomic_fetch_add(&c->arena->inside[c->life], 1);
@@ -244,6 +267,7 @@ void *camp_work(void *worker)
     camp_worker *w = worker;
 
     the_client = w->c;
+    camp_name_thread();
     while (!atomic_load(&w->c->stop))
         take_turn(w);
     return NULL;

@@ -16,7 +16,7 @@ static size_t share(void)
 {
     const char *sanitizer = getenv("HF_SANITIZE");
 
-    return the_target->quirks.has_cousin || (sanitizer && *sanitizer) ? 4 : 1;
+    return the_target->quirks.has_cousin || (sanitizer && *sanitizer) ? 8 : 1;
 }
 
 typedef struct member {

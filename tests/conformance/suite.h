@@ -29,7 +29,7 @@ typedef struct quirks {
     bool lists_less;  /* what others hold is listed by a hash, or not at all */
     bool observes;    /* a lease is over for whoever watched it stand still */
     bool has_sibling; /* another target runs the same code: not every queue */
-    bool has_cousin;  /* ... nearly the same: a quarter of the long ones */
+    bool has_cousin;  /* ... nearly the same: an eighth of the long ones */
     bool few_holds;   /* each takes a connection of the server */
     /* A waiter is passed over until its store listens, which takes a moment:
      * each party waits for something before the test begins. */

@@ -50,9 +50,10 @@ static void expect_after_deadline(const player *next, player *last)
 {
     EXPECT(atomic_load(&last->deadline_ms) != 0);
     if (next->granted_ms + 2 < atomic_load(&last->deadline_ms))
-        FAIL_TEST("G5 is violated: granted %lld ms before the last deadline",
-                  (long long)atomic_load(&last->deadline_ms) -
-                      (long long)next->granted_ms);
+        FAIL_TEST(
+            "unsafe: G5 is violated: granted %lld ms before the last deadline",
+            (long long)atomic_load(&last->deadline_ms) -
+                (long long)next->granted_ms);
 }
 
 static void holder_crashes(void)
@@ -175,7 +176,8 @@ static void holder_cut_off(void)
     player_release(holder);
     EXPECT_EQ(hf_error_class(holder->release_code), HF_CLASS_LOST);
     if (atomic_load(&holder->wrong_checks) != 0)
-        FAIL_TEST("G1 is violated: two holders, by what both were told");
+        FAIL_TEST(
+            "unsafe: G1 is violated: two holders, by what both were told");
 
     atomic_store(&next->asks, true);
     AWAIT(atomic_load(&next->asked_well) > 0);

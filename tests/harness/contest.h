@@ -182,13 +182,14 @@ static inline void judge_sections(contest_section *sections, int count)
 
         EXPECT(s->token != 0);
         if (i > 0 && s->token == s[-1].token)
-            FAIL_TEST("two sections with the token %llu",
+            FAIL_TEST("unsafe: two sections with the token %llu",
                       (unsigned long long)s->token);
         if (s->got < until)
-            FAIL_TEST("rival %d had it %lld ms before the one before him was "
-                      "through (tokens %llu, %llu)",
-                      s->rival, until - s->got, (unsigned long long)s->token,
-                      (unsigned long long)s[-1].token);
+            FAIL_TEST(
+                "unsafe: rival %d had it %lld ms before the one before was "
+                "through (tokens %llu, %llu)",
+                s->rival, until - s->got, (unsigned long long)s->token,
+                (unsigned long long)s[-1].token);
         until = s->last > until ? s->last : until;
     }
 }

@@ -39,7 +39,8 @@ static inline void expect_lost_before(guarded *g, const waiting *next)
     EXPECT(WAIT_FOR(atomic_load(&g->lost), LONG_WAIT_MS));
     EXPECT(WAIT_FOR(atomic_load(&g->losses) == 1, LONG_WAIT_MS));
     if (atomic_load(&g->last) > next->got)
-        FAIL_TEST("two holders for %lld ms", atomic_load(&g->last) - next->got);
+        FAIL_TEST("unsafe: two holders for %lld ms",
+                  atomic_load(&g->last) - next->got);
     EXPECT(next->token > g->token);
     EXPECT_EQ(hf_error_class(guarded_end(g)), HF_CLASS_LOST);
 }

@@ -25,6 +25,14 @@
             FAIL_TEST("expected: %s", #condition);                             \
     } while (0)
 
+/* What must never be, however slow the machine is: two holders, a number that
+ * falls.  scripts/check_run.py gives who says so no second run. */
+#define EXPECT_SAFE(condition)                                                 \
+    do {                                                                       \
+        if (!(condition))                                                      \
+            FAIL_TEST("unsafe: %s is not so", #condition);                     \
+    } while (0)
+
 #define EXPECT_EQ(a, b)                                                        \
     do {                                                                       \
         long long a_ = (long long)(a), b_ = (long long)(b);                    \

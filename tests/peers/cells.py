@@ -341,7 +341,7 @@ def run_storm(scene, name, target, places=1, our_kind=None, their_kind=None):
 def storm(scene):
     verdict = run_storm(scene, "storm", scene.pair.sections)
     # Without waiting nothing would have been shown.
-    expect(verdict.handovers >= verdict.sections // 20,
+    expect(verdict.handovers >= verdict.sections // 100,
            "they hardly met: %s" % verdict)
 
 

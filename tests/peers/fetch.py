@@ -13,6 +13,7 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 FOLDER = os.environ.get("HF_PEERS_DIR") or os.path.join(ROOT, "build", "peers")
 PATIENCE = 300  # seconds for all that one tool fetches
+COMPILING = 900  # seconds for all that one tool makes of it
 FORGET = 900  # seconds for which a registry that was silent is not asked again
 
 SQL = ["com.zaxxer:HikariCP:4.0.3", "org.postgresql:postgresql:42.7.4",
@@ -111,6 +113,21 @@ def claim(name, words):
                 f.write(wanted)
 
 
+def run_tool(argv, seconds, cwd, env=None):
+    """Its status, None if it took too long, and what it said.  Then all that it
+    started is gone, too."""
+    with subprocess.Popen(argv, cwd=cwd, env=dict(os.environ, **(env or {})),
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True,
+                          preexec_fn=os.setpgrp) as child:
+        try:
+            said, _ = child.communicate(timeout=seconds)
+            return child.returncode, said
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            return None, child.communicate()[0]
+
+
 def fetch(tool, argv, registry, unknown, cwd, env=None):
     """Run what may go to a registry; `unknown` are its words for an answer
     that says no."""
@@ -120,20 +137,22 @@ def fetch(tool, argv, registry, unknown, cwd, env=None):
     if (os.path.exists(silent)
             and time.time() - os.path.getmtime(silent) < FORGET):
         raise Skip("needs " + registry)
-    try:
-        done = subprocess.run(argv, cwd=cwd, env=dict(os.environ, **(env or {})),
-                              capture_output=True, text=True, timeout=PATIENCE,
-                              stdin=subprocess.DEVNULL)
-        said = done.stdout + done.stderr
-        if done.returncode == 0:
-            return
-    except subprocess.TimeoutExpired:
-        said = ""
-    if any(word in said for word in unknown):
+    status, said = run_tool(argv, PATIENCE, cwd, env)
+    if status == 0:
+        return
+    if status is not None and any(word in said for word in unknown):
         raise Failed("%s: %s" % (tool, said.strip()[-2000:]))
     with open(silent, "w") as f:
         f.write(said)
     raise Skip("needs " + registry)
+
+
+def compile_with(argv, cwd, env=None):
+    """What was fetched is there: now a failure is one."""
+    status, said = run_tool(argv, COMPILING, cwd, env)
+    if status != 0:
+        raise Failed("%s: %s" % (argv[0], said.strip()[-2000:] if status
+                                 else "took longer than %d s" % COMPILING))
 
 
 def tell(text):
@@ -198,12 +217,9 @@ def java(name, measured=False):
             tell("compiling the peers of %s" % name)
             if not shutil.which("javac"):
                 raise Skip("needs javac")
-            made = subprocess.run(
+            compile_with(
                 ["javac", "-nowarn", "-J-XX:TieredStopAtLevel=1", "-proc:none",
-                 "-cp", path, "-d", folder] + files,
-                capture_output=True, text=True)
-            if made.returncode != 0:
-                raise Failed("javac: " + made.stderr)
+                 "-cp", path, "-d", folder] + files, folder)
     return ["java"] + ([] if measured else SPARING) + [
             "-XX:-UsePerfData", "-Xshare:auto",
             "-Duser.timezone=" + ZONES.get(name, "UTC"), "-cp",
@@ -232,13 +248,15 @@ def go():
             for name, source in sources.items():
                 with open(os.path.join(folder, name), "w") as f:
                     f.write(source)
-            fetch("go", ["go", "build", "-p", "2", "-o", "peer", "."],
-                  "a Go module proxy",
-                  ["# peer\n", "unknown revision", "invalid version"], folder,
-                  {"GOFLAGS": "-mod=mod -modcacherw -buildvcs=false",
+            env = {"GOFLAGS": "-mod=mod -modcacherw -buildvcs=false",
                    "GOTOOLCHAIN": "local",
                    "GOMODCACHE": os.path.join(FOLDER, "go-modules"),
-                   "GOCACHE": os.path.join(FOLDER, "go-cache")})
+                   "GOCACHE": os.path.join(FOLDER, "go-cache")}
+            fetch("go", ["go", "list", "-deps", "-f", "{{.Name}}", "."],
+                  "a Go module proxy", ["unknown revision", "invalid version"],
+                  folder, env)
+            compile_with(["go", "build", "-p", "2", "-o", "peer", "."], folder,
+                         dict(env, GOPROXY="off"))
     return [os.path.join(folder, "peer")]
 
 

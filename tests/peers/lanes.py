@@ -73,7 +73,7 @@ class Program:
         with self.guard:
             lanes, self.lanes = self.lanes, {}
         for lane in lanes.values():
-            if not lane.busy:
+            if not lane.busy and self.child.poll() is None:
                 self.tell(lane.name + " close")
 
     def crash(self):

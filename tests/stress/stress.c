@@ -283,8 +283,8 @@ static void storm(void)
     make_arena(sections);
     run_arena(sections, -1);
     verdict v = judge_arena(&lost);
-    EXPECT_EQ(v.overlaps, 0);
-    EXPECT_EQ(v.falls, 0);
+    EXPECT_SAFE(v.overlaps == 0);
+    EXPECT_SAFE(v.falls == 0);
     EXPECT(v.sections >= sections);
     EXPECT(lost * 20 <= v.sections);
     hf_session *s = open_store();
@@ -300,11 +300,15 @@ static void storm(void)
 
 static void one_without_a_lock_is_caught(void)
 {
-    size_t lost;
+    size_t lost, caught = 0;
 
-    make_arena(100000);
-    run_arena(100, 4);
-    EXPECT(judge_arena(&lost).overlaps > 0);
+    /* It may not have had its turn beside anybody. */
+    for (int i = 0; i < 10 && caught == 0; i++) {
+        make_arena(100000);
+        run_arena(100, 4);
+        caught = judge_arena(&lost).overlaps;
+    }
+    EXPECT(caught > 0);
 }
 
 /* What the judge must see, and what it must let pass. */

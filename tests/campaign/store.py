@@ -1,0 +1,119 @@
+"""What every store of a campaign is: servers, links, promises, and what its
+operators may do to it.
+
+A store names its servers, the URL of its clients (through the relay) and of
+whoever looks afterwards (past it), what it promises, the faults that make no
+sense for it and why, those under which its page allows two holders, and what
+may be left in it at the end.
+"""
+
+import os
+import shutil
+
+import diary
+from servers import NoServer, Relay
+
+ALONE = "it has no members"
+NO_SERVER = "it has no server"
+NO_NETWORK = "there is no network between"
+NO_DISK = "its disk is that of the machine"
+
+
+class Store:
+    name = "?"
+    lease_ms = 2000
+    promises = diary.FIFO | diary.TOKENS
+    why_not = {}  # fault: why it makes no sense here
+    excuses = ()  # faults that may make two holders, by the page
+    needs = ()  # programs
+    shimmed = True  # the wall clock of its servers can be set
+
+    def __init__(self, sitting):
+        self.folder, self.build = sitting.folder, sitting.build
+        self.shim = sitting.shim
+        # Servers that hold data, and others; the links of the former are the
+        # relay's first.
+        self.servers, self.helpers = [], []
+        self.relay, self.env = None, {}
+        self.when = {}  # fault: when it struck last
+
+    def start(self):
+        for program in self.needs:
+            if not shutil.which(program):
+                raise NoServer("%s is not installed; run "
+                               "scripts/install-deps.sh check" % program)
+        self.make()
+        if self.shim and self.shimmed:
+            for server in self.servers:
+                server.shim_clock(self.shim)
+        elif self.shimmed and self.servers:
+            self.why_not = dict(self.why_not, **{20: "no shim in this build"})
+        for server in self.everybody():
+            server.start()
+        for server in self.everybody():
+            server.wait_ready()
+
+    def make(self):
+        pass
+
+    def everybody(self):
+        return self.servers + self.helpers
+
+    def link(self, ports, mark=None):
+        self.relay = Relay(os.path.join(self.build, "tests", "campaign",
+                                        "campaign_relay"), ports, mark)
+        return self.relay.ports
+
+    def stop(self):
+        for server in self.everybody():
+            if server.process:
+                server.kill()
+        if self.relay:
+            self.relay.stop()
+
+    def leader(self):
+        return None
+
+    def stands(self):
+        """Is it all that it is when nothing is wrong?"""
+        return True
+
+    def victims(self, rng):
+        """Servers that may be struck at once: all, unless it has several."""
+        return self.servers
+
+    def forgetful(self, rng):
+        """Servers that may lose their memory, or the time, at once."""
+        return self.victims(rng)
+
+    def swaps_with(self, link, rng):
+        """At whose server the connections of this link may find themselves:
+        at its own, which has not heard of them."""
+        return link
+
+    def residue(self):
+        """What is in the store that should not be; "" is nothing."""
+        return ""
+
+    # ---- What only some can; the others name a reason in why_not ----
+
+    def limit(self, on):
+        """No new connections, or as many as before (F22)."""
+        raise NotImplementedError
+
+    def starve(self, on):
+        """No memory for more, or as much as before (F22d)."""
+        raise NotImplementedError
+
+    def revoke(self, on):
+        """The clients' account is closed, and opened again (F23)."""
+        raise NotImplementedError
+
+    def wipe(self, server):
+        """A server that is down will have forgotten everything (F9)."""
+        raise NotImplementedError
+
+    def tidy(self):
+        """What an operator does to it now and then (F27); False: it did not
+        work out."""
+        raise NotImplementedError
