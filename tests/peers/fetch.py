@@ -43,7 +43,7 @@ JAVA = {
          "org.apache.curator:curator-recipes:5.9.0",
          "org.slf4j:slf4j-nop:2.0.16"] + SQL,
         ["SpringRedis", "SpringJdbc", "CuratorPeer", "SpringZookeeper",
-         "ShedLockPeer"]),
+         "ShedLockPeer", "RawJdbc", "RawZooKeeper"]),
     "spring7": (
         [SPRING + "redis:7.0.5", SPRING + "jdbc:7.0.5",
          "io.lettuce:lettuce-core:6.8.1.RELEASE",
@@ -195,7 +195,11 @@ def jars(name):
     return os.path.join(folder, name, "target", "dependency", "*")
 
 
-def java(name):
+# What spares a machine on which many of them start; not for one that measures.
+SPARING = ["-Xmx160m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+
+
+def java(name, measured=False):
     """The command of a JVM with these libraries."""
     if name == "debian-java":
         path = ":".join("/usr/share/java/%s.jar" % one for one in DEBIAN)
@@ -203,7 +207,7 @@ def java(name):
     else:
         path, classes = jars(name), ["Reflect"] + JAVA[name][1]
     files = [os.path.join(HERE, "java", one + ".java")
-             for one in ["Peer"] + classes]
+             for one in ["Peer", "Bench"] + classes]
     words = [path]
     for one in files:
         with open(one) as f:
@@ -216,7 +220,7 @@ def java(name):
             compile_with(
                 ["javac", "-nowarn", "-J-XX:TieredStopAtLevel=1", "-proc:none",
                  "-cp", path, "-d", folder] + files, folder)
-    return ["java", "-Xmx160m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+    return ["java"] + ([] if measured else SPARING) + [
             "-XX:-UsePerfData", "-Xshare:auto",
             "-Duser.timezone=" + ZONES.get(name, "UTC"), "-cp",
             folder + ":" + path, "Peer"]
@@ -230,17 +234,20 @@ def go():
     version = re.match(r"go1\.(\d+)", said or "")
     if not version or int(version.group(1)) < 22:
         raise Skip("needs Go 1.22 or newer")
-    with open(os.path.join(HERE, "go", "peer.go")) as f:
-        source = f.read()
+    sources = {}
+    for name in ("peer.go", "bench.go"):
+        with open(os.path.join(HERE, "go", name)) as f:
+            sources[name] = f.read()
     pins = ["%s %s" % item for item in sorted(GO.items())]
-    with claim("go", pins + [source]) as (folder, needed):
+    with claim("go", pins + list(sources.values())) as (folder, needed):
         if needed:
             tell("fetching and compiling Go libraries")
             with open(os.path.join(folder, "go.mod"), "w") as f:
                 f.write("module peer\n\ngo 1.22\n\nrequire (\n\t%s\n)\n"
                         % "\n\t".join(pins))
-            with open(os.path.join(folder, "peer.go"), "w") as f:
-                f.write(source)
+            for name, source in sources.items():
+                with open(os.path.join(folder, name), "w") as f:
+                    f.write(source)
             env = {"GOFLAGS": "-mod=mod -modcacherw -buildvcs=false",
                    "GOTOOLCHAIN": "local",
                    "GOMODCACHE": os.path.join(FOLDER, "go-modules"),
@@ -289,9 +296,9 @@ def node():
     return ["node", os.path.join(HERE, "peer.mjs"), folder]
 
 
-def command(program):
+def command(program, measured=False):
     if program in JAVA or program == "debian-java":
-        return java(program)
+        return java(program, measured)
     if program in PYTHON:
         return python(program)
     if program == "debian-python":

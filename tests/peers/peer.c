@@ -10,6 +10,8 @@
  *     LANE renew KEY                   renewed, refused, none
  *     LANE unlock KEY                  given, refused
  *     LANE storm KEY TARGET LEAST FOLDER LOG PLACES   done
+ *     LANE join OTHER                  joined: a thread on OTHER's client
+ *     LANE bench KEY KEYS MS TURNS HOLD_US LOG   done (with the turns made)
  *     LANE close                       closed
  *     LANE crash                       the process ends, and says nothing
  *
@@ -18,9 +20,11 @@
  * process says `ready` first and ends with its input.  In a storm the key is
  * taken until all lanes of all peers have TARGET sections and this one LEAST;
  * inside, a folder is made that nobody else may have made, one of as many as
- * there are PLACES: the witness that no clock is needed for.  Here KIND is
- * `lock`, `shared`, or `permit:N`, one of the N of its key, and AT is the
- * URL. */
+ * there are PLACES: the witness that no clock is needed for.  `bench` is for
+ * `./bench --peers`: as fast as it can for so long or so many times (0: no
+ * end), on KEY or on KEY-N in turn; LOG has the four instants of each turn, `-`
+ * is no log.  Here KIND is `lock`, `shared`, or `permit:N`, one of the N of its
+ * key, and AT is the URL. */
 #include <errno.h>
 #include <fcntl.h>
 #include <holdfast/holdfast.h>
@@ -46,6 +50,7 @@ typedef struct lane {
     int feed;  /* the other end, for main */
     pthread_t thread;
     hf_session *session;
+    bool joined;      /* the session is another lane's to close */
     unsigned permits; /* 0: a lock */
     hf_mode mode;
     struct {
@@ -56,6 +61,9 @@ typedef struct lane {
 } lane;
 
 static pthread_mutex_t saying = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER; /* of lanes */
+static lane lanes[MAX_LANES];
+static int lane_count; /* main's alone */
 
 static void die(const char *why)
 {
@@ -250,6 +258,97 @@ static void do_storm(lane *l, char **w, long long begun)
         answer(l, "done", begun, "%ld", own);
 }
 
+static void do_join(lane *l, const char *other, long long asked)
+{
+    pthread_mutex_lock(&naming);
+    for (int i = 0; i < MAX_LANES && !l->joined; i++)
+        if (strcmp(lanes[i].name, other) == 0 && lanes[i].session) {
+            l->session = lanes[i].session;
+            l->permits = lanes[i].permits;
+            l->mode = lanes[i].mode;
+            l->joined = true;
+        }
+    pthread_mutex_unlock(&naming);
+    answer(l, l->joined ? "joined" : "failed", asked, "%s", other);
+}
+
+typedef struct turn {
+    long long asked, got, gave, done;
+} turn;
+
+static void write_turns(const char *path, const turn *turns, long count)
+{
+    FILE *log = fopen(path, "we");
+
+    if (!log)
+        die(path);
+    for (long i = 0; i < count; i++)
+        fprintf(log, "%lld %lld %lld %lld\n", turns[i].asked, turns[i].got,
+                turns[i].gave, turns[i].done);
+    if (fclose(log) != 0)
+        die(path);
+}
+
+/* One turn on KEY, or on one of several; 0, or what went wrong. */
+static int make_turn(lane *l, char **w, long number, turn *ret, hf_error *err)
+{
+    long keys = strtol(w[3], NULL, 10), hold_us = strtol(w[6], NULL, 10);
+    char key[200];
+    hf_hold *hold;
+
+    if (keys > 1)
+        snprintf(key, sizeof key, "%s-%ld", w[2], number % keys);
+    else
+        snprintf(key, sizeof key, "%s", w[2]);
+    ret->asked = now_ns();
+    if (take(l, key, true, &hold, err) != 0)
+        return err->code;
+    ret->got = now_ns();
+    if (hold_us > 0)
+        pause_us(hold_us);
+    ret->gave = now_ns();
+    if (hf_release(hold, err) != 0)
+        return err->code;
+    ret->done = now_ns();
+    return 0;
+}
+
+static void do_bench(lane *l, char **w, long long begun)
+{
+    long ms = strtol(w[4], NULL, 10), most = strtol(w[5], NULL, 10);
+    long long end = begun + ms * 1000000LL;
+    long count = 0, room = 0;
+    hf_error err = {0};
+    turn *turns = NULL;
+
+    while ((ms == 0 || now_ns() < end) && (most == 0 || count < most)) {
+        if (count == room) {
+            room = room ? 2 * room : 1024;
+            turns = realloc(turns, (size_t)room * sizeof *turns);
+            if (!turns)
+                die("realloc");
+        }
+        if (make_turn(l, w, count, &turns[count], &err) != 0)
+            break;
+        count++;
+    }
+    if (strcmp(w[7], "-") != 0)
+        write_turns(w[7], turns, count);
+    free(turns);
+    if (err.code != 0)
+        answer(l, "failed", begun, "%s", err.text);
+    else
+        answer(l, "done", begun, "%ld", count);
+}
+
+static void close_lane(lane *l)
+{
+    if (!l->joined)
+        hf_close(l->session);
+    l->session = NULL;
+    l->held = 0;
+}
+
 static void obey(lane *l, char **w, int words)
 {
     long long asked = now_ns();
@@ -267,10 +366,12 @@ static void obey(lane *l, char **w, int words)
         do_unlock(l, w[2], asked);
     } else if (strcmp(verb, "storm") == 0 && words == 8) {
         do_storm(l, w, asked);
+    } else if (strcmp(verb, "join") == 0 && words == 3) {
+        do_join(l, w[2], asked);
+    } else if (strcmp(verb, "bench") == 0 && words == 8) {
+        do_bench(l, w, asked);
     } else if (strcmp(verb, "close") == 0) {
-        hf_close(l->session);
-        l->session = NULL;
-        l->held = 0;
+        close_lane(l);
         answer(l, "closed", asked, "holdfast");
     } else {
         answer(l, "failed", asked, "no such verb: %s", verb);
@@ -293,23 +394,25 @@ static void *run_lane(void *arg)
             words[n++] = w;
         obey(l, words, n);
     }
-    hf_close(l->session);
+    close_lane(l);
     fclose(in);
     return NULL;
 }
 
-static lane *find_lane(lane *lanes, int *count, const char *name)
+static lane *find_lane(const char *name)
 {
     lane *l;
     int ends[2];
 
-    for (int i = 0; i < *count; i++)
+    for (int i = 0; i < lane_count; i++)
         if (strcmp(lanes[i].name, name) == 0)
             return &lanes[i];
-    if (*count == MAX_LANES || pipe(ends) != 0)
+    if (lane_count == MAX_LANES || pipe(ends) != 0)
         die("no more lanes");
-    l = &lanes[(*count)++];
+    l = &lanes[lane_count++];
+    pthread_mutex_lock(&naming);
     snprintf(l->name, sizeof l->name, "%s", name);
+    pthread_mutex_unlock(&naming);
     l->lines = ends[0];
     l->feed = ends[1];
     if (pthread_create(&l->thread, NULL, run_lane, l) != 0)
@@ -319,9 +422,7 @@ static lane *find_lane(lane *lanes, int *count, const char *name)
 
 int main(void)
 {
-    static lane lanes[MAX_LANES];
     char line[LINE], name[32], verb[32];
-    int count = 0;
 
     puts("ready");
     fflush(stdout);
@@ -330,10 +431,10 @@ int main(void)
             continue;
         if (strcmp(verb, "crash") == 0)
             raise(SIGKILL);
-        if (write(find_lane(lanes, &count, name)->feed, line, strlen(line)) < 0)
+        if (write(find_lane(name)->feed, line, strlen(line)) < 0)
             die("write");
     }
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < lane_count; i++) {
         close(lanes[i].feed);
         pthread_join(lanes[i].thread, NULL);
     }

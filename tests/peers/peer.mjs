@@ -19,8 +19,16 @@ const Redis = require("ioredis").Redis;
 // process.hrtime is CLOCK_MONOTONIC, as in the other peers.
 const now = () => process.hrtime.bigint();
 
+// Whether it is measured: then libraries have the settings of their guides.
+const settings = process.env.PEER_MEASURED
+  ? {} : { retryDelay: 20, retryJitter: 20 };
+
 class Client {
   constructor(kind, at, leaseMs) {
+    if (kind instanceof Client) {
+      Object.assign(this, kind, { held: new Map() });
+      return;
+    }
     const found = require(packages[kind]);
     const Redlock = found.Redlock ?? found.default ?? found;
     const addresses = at.split(",");
@@ -34,8 +42,7 @@ class Client {
       const [host, port] = one.split(":");
       return new Redis(Number(port), host, options).on("error", () => {});
     });
-    this.redlock = new Redlock(this.servers,
-      { retryDelay: 20, retryJitter: 20 });
+    this.redlock = new Redlock(this.servers, settings);
     // A try that found the key taken is told here, too; it is no error.
     this.redlock.on("error", () => {});
     this.lease = leaseMs;
@@ -123,6 +130,28 @@ async function storm(lane, [key, target, least, folder, log], begun) {
   answer(lane, "done", begun, lines.length);
 }
 
+async function bench(lane, [key, keys, ms, most, holdUs, log], begun) {
+  const names = Array.from({ length: Number(keys) },
+    (_, i) => (keys === "1" ? key : `${key}-${i}`));
+  const end = ms === "0" ? null : begun + BigInt(ms) * 1_000_000n;
+  const turns = [];
+  while ((end === null || now() < end)
+         && (most === "0" || turns.length < Number(most))) {
+    const name = names[turns.length % names.length];
+    const asked = now();
+    await lane.client.lock(name, true);
+    const got = now();
+    if (holdUs !== "0") await sleep(Number(holdUs) / 1000);
+    const gave = now();
+    await lane.client.unlock(name);
+    turns.push([asked, got, gave, now()]);
+  }
+  if (log !== "-") {
+    writeFileSync(log, turns.map((one) => one.join(" ") + "\n").join(""));
+  }
+  answer(lane, "done", begun, turns.length);
+}
+
 async function attempt(lane, asked, good, bad, what) {
   try {
     await what();
@@ -155,6 +184,11 @@ async function obey(lane, verb, words) {
         () => client.renew(words[0]));
     case "storm":
       return storm(lane, words, asked);
+    case "join":
+      lane.client = new Client(lanes.get(words[0]).client);
+      return answer(lane, "joined", asked, words[0]);
+    case "bench":
+      return bench(lane, words, asked);
     case "close":
       lane.client = undefined;
       return answer(lane, "closed", asked);

@@ -3,6 +3,7 @@
 Each lane is a thread with a client of its own.
 """
 
+import copy
 import os
 import queue
 import random
@@ -14,6 +15,7 @@ import time
 sys.dont_write_bytecode = True
 from kinds import KINDS  # noqa: E402
 
+LANES = {}
 SAYING = threading.Lock()
 STORM_NS = 300 * 10 ** 9
 
@@ -88,6 +90,32 @@ class Lane:
             f.writelines(lines)
         self.answer("done", begun, len(lines))
 
+    def do_join(self, asked, other):
+        # The same connections, but locks of its own.
+        self.client = copy.copy(LANES[other].client)
+        self.client.held = {}
+        self.answer("joined", asked, other)
+
+    def do_bench(self, begun, key, keys, ms, most, hold_us, log):
+        now, turns = time.monotonic_ns, []
+        keys, most, hold = int(keys), int(most), int(hold_us) / 1e6
+        names = ([key] if keys == 1 else
+                 ["%s-%d" % (key, i) for i in range(keys)])
+        end = begun + int(ms) * 1000000 if ms != "0" else float("inf")
+        while now() < end and (not most or len(turns) < most):
+            name, asked = names[len(turns) % keys], now()
+            self.client.lock(name, True)
+            got = now()
+            if hold:
+                time.sleep(hold)
+            gave = now()
+            self.client.unlock(name)
+            turns.append((asked, got, gave, now()))
+        if log != "-":
+            with open(log, "w") as f:
+                f.writelines("%d %d %d %d\n" % turn for turn in turns)
+        self.answer("done", begun, len(turns))
+
 
 def count(folder):
     try:
@@ -112,15 +140,14 @@ def section(folder, asked):
 
 
 def main():
-    lanes = {}
     print("ready", flush=True)
     for line in sys.stdin:
         words = line.split()
         if words[1] == "crash":
             os.kill(os.getpid(), signal.SIGKILL)
-        if words[0] not in lanes:
-            lanes[words[0]] = Lane(words[0])
-        lanes[words[0]].lines.put(words)
+        if words[0] not in LANES:
+            LANES[words[0]] = Lane(words[0])
+        LANES[words[0]].lines.put(words)
     os._exit(0)
 
 

@@ -1,9 +1,9 @@
 // peer.go - the lines that peer.c describes, for libraries in Go.
 //
 // Knows etcd's clientv3/concurrency (KIND etcd), redsync, bsm/redislock, and
-// go-zookeeper's Lock (go-zk); AT is HOST:PORT[,HOST:PORT...][/ROOT].  Each
-// lane is a goroutine with a client of its own, which for etcd and ZooKeeper is
-// a session of its own.
+// go-zookeeper's Lock (go-zk), and SET NX by hand (setnx); AT is
+// HOST:PORT[,HOST:PORT...][/ROOT].  Each lane is a goroutine with a client of
+// its own, which for etcd and ZooKeeper is a session of its own.
 package main
 
 import (
@@ -36,12 +36,14 @@ var (
 	errNotHere = errors.New("not held here")
 	saying     sync.Mutex
 	anyTime    = context.Background()
+	lanes      sync.Map // by name
 )
 
 type client interface {
 	lock(key string, wait bool) (string, error) // errBusy if it may not wait
 	unlock(key string) error
 	renew(key string) (known bool, err error)
+	share() (client, error) // for another lane, on the same connections
 }
 
 func nowNs() int64 {
@@ -54,6 +56,7 @@ func nowNs() int64 {
 
 type etcdClient struct {
 	session *concurrency.Session
+	lease   time.Duration
 	held    map[string]*concurrency.Mutex
 }
 
@@ -63,9 +66,18 @@ func openEtcd(at string, lease time.Duration) (client, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newSession(c, lease)
+}
+
+// A mutex belongs to a session: two lanes of one session would both hold it.
+func newSession(c *clientv3.Client, lease time.Duration) (client, error) {
 	s, err := concurrency.NewSession(c,
 		concurrency.WithTTL(int((lease+time.Second-1)/time.Second)))
-	return &etcdClient{s, map[string]*concurrency.Mutex{}}, err
+	return &etcdClient{s, lease, map[string]*concurrency.Mutex{}}, err
+}
+
+func (e *etcdClient) share() (client, error) {
+	return newSession(e.session.Client(), e.lease)
 }
 
 func (e *etcdClient) lock(key string, wait bool) (string, error) {
@@ -83,6 +95,9 @@ func (e *etcdClient) lock(key string, wait bool) (string, error) {
 		return "", err
 	}
 	e.held[key] = m
+	if measured {
+		return "", nil // what asks for the token is no part of the lock
+	}
 	got, err := e.session.Client().Get(anyTime, m.Key())
 	if err != nil || len(got.Kvs) != 1 {
 		return "", fmt.Errorf("no key of ours: %v", err)
@@ -118,6 +133,10 @@ func openRedsync(at string, lease time.Duration) (client, error) {
 	}
 	return &redsyncClient{redsync.New(pools...), lease,
 		map[string]*redsync.Mutex{}}, nil
+}
+
+func (r *redsyncClient) share() (client, error) {
+	return &redsyncClient{r.sync, r.lease, map[string]*redsync.Mutex{}}, nil
 }
 
 func (r *redsyncClient) of(key string) *redsync.Mutex {
@@ -178,10 +197,17 @@ func openBsm(at string, lease time.Duration) (client, error) {
 		map[string]*redislock.Lock{}}, nil
 }
 
+func (b *bsmClient) share() (client, error) {
+	return &bsmClient{b.locker, b.lease, map[string]*redislock.Lock{}}, nil
+}
+
 func (b *bsmClient) lock(key string, wait bool) (string, error) {
 	strategy := redislock.NoRetry()
 	if wait {
 		strategy = redislock.LinearBackoff(20 * time.Millisecond)
+	}
+	if wait && measured { // as its guide has it
+		strategy = redislock.LinearBackoff(100 * time.Millisecond)
 	}
 	// Without a deadline it gives up after the time to live.
 	until, cancel := context.WithTimeout(anyTime, time.Hour)
@@ -223,6 +249,10 @@ func openZk(at string, lease time.Duration) (client, error) {
 	conn, _, err := zk.Connect(strings.Split(hosts, ","), lease,
 		zk.WithLogInfo(false))
 	return &zkClient{conn, "/" + root, map[string]*zk.Lock{}}, err
+}
+
+func (z *zkClient) share() (client, error) {
+	return &zkClient{z.conn, z.root, map[string]*zk.Lock{}}, nil
 }
 
 // It has no try: who may not wait looks whether anybody is there.
@@ -331,7 +361,7 @@ func (l *lane) open(w []string) (err error) {
 	l.several = w[2] == "redsync" && strings.Contains(w[3], ",")
 	make := map[string]func(string, time.Duration) (client, error){
 		"etcd": openEtcd, "redsync": openRedsync, "bsm": openBsm,
-		"go-zk": openZk}[w[2]]
+		"go-zk": openZk, "setnx": openSetNx}[w[2]]
 	l.client, err = make(w[3], time.Duration(ms)*time.Millisecond)
 	return err
 }
@@ -369,6 +399,10 @@ func (l *lane) obey(w []string, asked int64) error {
 		}
 	case "storm":
 		return l.storm(w, asked)
+	case "join":
+		return l.join(w[2], asked)
+	case "bench":
+		return l.bench(w, asked)
 	case "close":
 		l.client = nil
 		l.answer("closed", asked, "")
@@ -388,17 +422,17 @@ func (l *lane) run() {
 }
 
 func main() {
-	lanes := map[string]*lane{}
 	fmt.Println("ready")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		w := strings.Fields(in.Text())
 		if w[1] == "crash" {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
-		if lanes[w[0]] == nil {
-			lanes[w[0]] = &lane{name: w[0], lines: make(chan []string, 16)}
-			go lanes[w[0]].run()
+		made, known := lanes.LoadOrStore(w[0],
+			&lane{name: w[0], lines: make(chan []string, 16)})
+		if !known {
+			go made.(*lane).run()
 		}
-		lanes[w[0]].lines <- w
+		made.(*lane).lines <- w
 	}
 }

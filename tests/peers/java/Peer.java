@@ -10,14 +10,15 @@ import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
-import java.util.HashMap;
 import java.util.Map;
 import java.util.Random;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.locks.LockSupport;
 
 public final class Peer implements Runnable {
-    /* What a library must be able to do.  Each is called by one thread. */
+    /* What a library must be able to do.  Each is called by one thread, but
+     * for those that others join. */
     interface Client {
         String lock(String key) throws Exception; /* its token, or "" */
         String tryLock(String key) throws Exception; /* null: busy */
@@ -28,11 +29,12 @@ public final class Peer implements Runnable {
 
     private static final long STORM_NS = 300_000_000_000L;
     private static final PrintStream OUT = System.out;
+    private static final Map<String, Peer> LANES = new ConcurrentHashMap<>();
 
     private final String name;
     private final LinkedBlockingQueue<String[]> lines =
         new LinkedBlockingQueue<>();
-    private Client client;
+    private volatile Client client;
 
     private Peer(String name) {
         this.name = name;
@@ -53,6 +55,12 @@ public final class Peer implements Runnable {
             text.append(t.getClass().getSimpleName()).append(": ")
                 .append(t.getMessage()).append("; ");
         return text.toString();
+    }
+
+    /* Whether it is measured: then libraries have the settings that their
+     * guides give, and not those that spare a machine with many of them. */
+    static boolean isMeasured() {
+        return System.getenv("PEER_MEASURED") != null;
     }
 
     private static Client make(String kind, String at, long leaseMs)
@@ -145,6 +153,13 @@ public final class Peer implements Runnable {
         case "storm":
             storm(w, asked);
             break;
+        case "join":
+            client = LANES.get(w[2]).client;
+            answer("joined", asked, w[2]);
+            break;
+        case "bench":
+            answer("done", asked, Bench.run(client, w));
+            break;
         case "close":
             client.close();
             client = null;
@@ -172,14 +187,13 @@ public final class Peer implements Runnable {
         System.setOut(System.err);
         BufferedReader in =
             new BufferedReader(new InputStreamReader(System.in));
-        Map<String, Peer> lanes = new HashMap<>();
         OUT.println("ready");
         OUT.flush();
         for (String line; (line = in.readLine()) != null;) {
             String[] w = line.split(" ");
             if (w[1].equals("crash"))
                 Runtime.getRuntime().halt(137);
-            lanes.computeIfAbsent(w[0], name -> {
+            LANES.computeIfAbsent(w[0], name -> {
                 Peer lane = new Peer(name);
                 Thread thread = new Thread(lane, name);
                 thread.setDaemon(true);

@@ -8,6 +8,7 @@ import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
+import org.redisson.config.SingleServerConfig;
 
 public final class RedissonPeer implements Peer.Client {
     private final RedissonClient client;
@@ -15,11 +16,14 @@ public final class RedissonPeer implements Peer.Client {
 
     public RedissonPeer(String variant, String at, long leaseMs) {
         Config config = new Config();
-        config.setThreads(2).setNettyThreads(2);
         config.setLockWatchdogTimeout(leaseMs);
-        config.useSingleServer().setAddress("redis://" + at)
-            .setConnectionMinimumIdleSize(1).setConnectionPoolSize(4)
-            .setSubscriptionConnectionMinimumIdleSize(1);
+        SingleServerConfig server =
+            config.useSingleServer().setAddress("redis://" + at);
+        if (!Peer.isMeasured()) {
+            config.setThreads(2).setNettyThreads(2);
+            server.setConnectionMinimumIdleSize(1).setConnectionPoolSize(4)
+                .setSubscriptionConnectionMinimumIdleSize(1);
+        }
         client = Redisson.create(config);
         this.variant = variant;
     }

