@@ -155,7 +155,18 @@ def run_here(options):
 def run_beside(options):
     """Each store in a conductor of its own, some at a time; what each says is
     shown when it is done."""
-    waiting, running, broken, missing = list(options.stores), {}, 0, 0
+    waiting, running = list(options.stores), {}
+    try:
+        return watch_them(options, waiting, running)
+    finally:
+        for _, child in running.values():
+            child.terminate()
+        for _, child in running.values():
+            child.wait()
+
+
+def watch_them(options, waiting, running):
+    broken, missing = 0, 0
     while waiting or running:
         while waiting and len(running) < options.jobs:
             name, said = waiting.pop(0), tempfile.TemporaryFile("w+")
@@ -180,13 +191,22 @@ def run_beside(options):
     return broken, missing
 
 
+def end_once(number, frame):
+    """A second signal must not disturb the tidying up."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.default_int_handler(number, frame)
+
+
 def main():
     options = read_options()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, end_once)
     print("seed %d" % options.seed)
     sys.stdout.flush()
     run = run_beside if options.jobs > 1 else run_here
-    broken, missing = run(options)
+    try:
+        broken, missing = run(options)
+    except KeyboardInterrupt:
+        return 130
     if options.test:
         print("%d passed, %d failed, 0 skipped" % (
             len(options.stores) - broken - missing, broken + missing))
