@@ -28,8 +28,7 @@
 #define AT_ONCE (VARIANT == 4)   /* a server without memory votes at once */
 #define NO_CLOCK (VARIANT == 5)  /* and counts from nothing */
 #define MINORITY (VARIANT == 6)  /* half of the votes will do */
-#define NO_NAME (VARIANT == 7)   /* a release takes anybody's vote back */
-#define NO_END (VARIANT == 8)    /* votes that ended on the way count */
+#define NO_END (VARIANT == 7)    /* votes that ended on the way count */
 
 #define N 3
 #define NEED (MINORITY -> 1 : 2)
@@ -81,8 +80,7 @@ byte told;
         fi }
 /* Given back, or run out. */
 #define LEAVE(c, n) \
-    d_step { leave[AT(c, n)] && (owner[n] == c + 1 || NO_NAME) -> \
-        leave[AT(c, n)] = !NO_NAME; owner[n] = 0 }
+    d_step { leave[AT(c, n)] && owner[n] == c + 1 -> owner[n] = 0 }
 /* It stands still for so long that a server's lease ends meanwhile. */
 #define END(c, n) \
     d_step { owner[n] == c + 1 && (phase[c] == votes || phase[c] == raises) -> \

@@ -135,7 +135,7 @@ static long element_size(const char *bytes, size_t len, int64_t *ret_inside)
         return -1;
     if (bytes[0] == ':')
         return line + 3;
-    if (number < -1 || (uint64_t)(number + 1) > RESP_SIZE_MAX)
+    if (number < -1 || (uint64_t)number + 1 > RESP_SIZE_MAX)
         return -1;
     if (number < 0)
         return line + 3;
