@@ -64,6 +64,35 @@ static void expired_is_final(void)
     party_drop(b);
 }
 
+/* What an attach that is asked again says is left is left: nobody else is
+ * granted before that is over. */
+static void attach_again_promises_no_more(void)
+{
+    party *b = party_open(LONG_MS), *a = party_open(lease_ms());
+    hf_place held = make_place("k", HF_EXCLUSIVE);
+    hf_op op = make_op(a, HF_OP_ATTACH);
+    bool granted = false;
+    hf_nsec until;
+
+    must_hold(a, &held);
+    test_sleep_ms(lease_ms() / 2);
+    op.ttl = HF_MS(lease_ms());
+    run_op(a, &op);
+    /* On a slow machine it may be over by now. */
+    until = op.error.code == 0 ? op.sent + op.remaining : 0;
+    while (hfd_now() < until && !granted) {
+        hf_place next = make_place("k", HF_EXCLUSIVE);
+
+        granted = try_join(b, &next) == 0;
+        EXPECT(!granted || hfd_now() >= until);
+        if (granted)
+            must_leave(b, &next);
+        test_sleep_ms(50);
+    }
+    party_drop(a);
+    party_close(b);
+}
+
 static void newcomer_drops_the_dead(void)
 {
     party *b = party_open(LONG_MS), *a = party_open(lease_ms());
@@ -178,8 +207,12 @@ static void dead_permit_frees_its_place(void)
     party_close(b);
 }
 
-const test_case expiry_tests[] = {
-    TEST(dead_holder_is_passed_over),  TEST(expired_is_final),
-    TEST(newcomer_drops_the_dead),     TEST(dead_waiter_is_passed_over),
-    TEST(dead_grantee_is_passed_over), TEST(dead_reader_among_others),
-    TEST(dead_permit_frees_its_place), {NULL, NULL, 0}};
+const test_case expiry_tests[] = {TEST(dead_holder_is_passed_over),
+                                  TEST(expired_is_final),
+                                  TEST(newcomer_drops_the_dead),
+                                  TEST(dead_waiter_is_passed_over),
+                                  TEST(dead_grantee_is_passed_over),
+                                  TEST(dead_reader_among_others),
+                                  TEST(dead_permit_frees_its_place),
+                                  TEST(attach_again_promises_no_more),
+                                  {NULL, NULL, 0}};

@@ -42,6 +42,7 @@ static const need needs[] = {
     {"detach_leaves_everything", SESSIONS},
     {"remaining_counts_down", SESSIONS},
     {"renew_of_a_stranger_creates_nothing", SESSIONS},
+    {"attach_again_promises_no_more", SESSIONS},
     {"expired_is_final", SESSIONS | CLOCKED},
     {"newcomer_drops_the_dead", HF_CAP_SHARED | CLOCKED},
     {"dead_waiter_is_passed_over", HF_CAP_SHARED},

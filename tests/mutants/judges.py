@@ -15,7 +15,8 @@ import tempfile
 import time
 
 TALLY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
-FAILED = re.compile(r"^FAIL (.*)$", re.M)
+# The last words of a case, without its folder, and how it ended.
+FAILED = re.compile(r"(?:^ +(?:\S*/)?(\S.*)\n)?^FAIL ([^:\n]*)(.*)$", re.M)
 BROKEN = re.compile(r"^  (I\d+)\b[^:]*: (.*)$", re.M)
 
 
@@ -132,7 +133,8 @@ def judge(build, words, expect, seconds):
                        % (status, output.strip()[-200:]), took, False)
     found = ([m.groups() for m in BROKEN.finditer(output)]
              if words[0] == "campaign"
-             else [("", m.group(1)) for m in FAILED.finditer(output)])
+             else [(m.group(2) + ":", m.group(1) or m.group(3)[2:])
+                   for m in FAILED.finditer(output)])
     if words[0] == "campaign" and expect:
         other = sorted({i for i, _ in found} - set(expect))
         found = [f for f in found if f[0] in expect]
