@@ -14,11 +14,11 @@
  * in its way up, at any moment; a second leader may begin, which counts T from
  * then, while the first one answers for up to two ticks more.
  *
- * That holds while the member stands still once in a lease and what is sent to
- * it while it runs arrives within half a tick.  With two such stops, or late
- * pings (LATE), between the last report and the cut lies more than a tick; two
- * syncs one after the other (TWICE) bear that, too: when the first is answered
- * the report is on its way, and it is ahead of the second.
+ * With one sync that holds while the member stands still once in a lease and
+ * what is sent to it while it runs arrives within half a tick.  With two such
+ * stops, or late pings (LATE), between the last report and the cut lies more
+ * than a tick.  So a renewal is two syncs one after the other (TWICE): when the
+ * first is answered the report is on its way, and it is ahead of the second.
  *
  * Proved for every order of events:
  *   one     never two who believe at one instant (G1), which is also that the

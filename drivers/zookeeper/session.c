@@ -8,9 +8,13 @@
  * from what our member has reported to it, and an answer proves only that all
  * reports before it have come.  So the timeout is counted from the sending of
  * what was answered a tick before the sync was sent (wire_conn.c); a ping a
- * tick keeps that young.  One tick more comes off because a leader that has
- * lost its followers answers for a moment beside a new one; heartbeat=write
- * asks a quorum, by a write to a node of our own, and does not need it.
+ * tick keeps that young.  A member that stands still may report late: but the
+ * leader asks for a report twice a tick, in order with its answers, so when a
+ * sync was answered the report is under way, and a second sync behind it proves
+ * that it has come (models/tick.pml).  One tick more comes off because a leader
+ * that has lost its followers answers for a moment beside a new one;
+ * heartbeat=write asks a quorum, by a write to a node of our own, and does not
+ * need it.
  *
  * Reply lost: a renewal is asked again, and counts from its own sending.
  * Paused here: the answer carries an old instant, and lengthens nothing.
@@ -77,7 +81,7 @@ static void refuse_short(zk_job *job)
 
 /* The core may believe in it until then, and no doubt needs to be told after
  * it: it has counted it as lost by itself, and the wire gives it up. */
-static void note_lease(zk_job *job)
+static void note_lease(zk_job *job, hf_nsec touched)
 {
     hf_store *store = job->store;
     hf_op *op = job->op;
@@ -86,8 +90,8 @@ static void note_lease(zk_job *job)
 
     op->sent = job->call.sent;
     zk_store_lock(store);
-    op->remaining = remaining_of(store, store->timeout, op->ttl,
-                                 op->sent - job->call.touched);
+    op->remaining =
+        remaining_of(store, store->timeout, op->ttl, op->sent - touched);
     end = op->sent + op->remaining;
     if (op->kind == HF_OP_ATTACH || end > store->lease_end)
         store->lease_end = end;
@@ -138,7 +142,7 @@ static void attach_done(zk_job *job)
         zk_job_refused(job, job->error, "session");
         return;
     }
-    note_lease(job);
+    note_lease(job, job->call.touched);
     if (is_enough(
             remaining_of(store, store->timeout, job->op->ttl, usual_age(store)),
             job->op->ttl)) {
@@ -193,6 +197,27 @@ static void renew_take(zk_job *job, unsigned i, const zk_reply *reply)
         job->error = reply->error;
 }
 
+static void prove_take(zk_job *job, unsigned i, const zk_reply *reply)
+{
+    (void)i;
+    job->error = reply->error;
+}
+
+/* What the first one counted from is proved by the second.  On another
+ * connection, too: its handshake is later than that, and the leader's. */
+static void prove_done(zk_job *job)
+{
+    hf_store *store = job->store;
+
+    if (job->error) {
+        zk_job_refused(job, job->error, "/");
+        return;
+    }
+    note_lease(job, job->touched);
+    zk_job_ok(job);
+    zk_patrol_go(store);
+}
+
 static void renew_done(zk_job *job)
 {
     hf_store *store = job->store;
@@ -204,9 +229,11 @@ static void renew_done(zk_job *job)
     } else if (job->error && job->error != ZK_NODE_EXISTS) {
         zk_job_refused(job, job->error, job->path.data ? job->path.data : "/");
     } else {
-        note_lease(job);
-        zk_job_ok(job);
-        zk_patrol_go(store);
+        job->touched = job->call.touched;
+        job->take = prove_take;
+        job->done = prove_done;
+        zk_job_ask(job, 0, ZK_SYNC, "/", 1);
+        zk_job_send(job, 1);
     }
 }
 

@@ -156,6 +156,7 @@ struct zk_job {
     bool expired;  /* a reply said that the session is over */
     int32_t error; /* of a reply that counts */
     unsigned tries, reads;
+    hf_nsec touched;    /* what the first question of a renewal counts from */
     bool synced;        /* what is read now is not older than the operation */
     bool at_lease;      /* what is deleted is a permit's lease */
     bool dir_too;       /* the flight creates the queue's node as well */
