@@ -21,7 +21,9 @@ have theirs (`models`).
 
 def shorten(text, most):
     text = " ".join(text.replace("|", "/").split())
-    return text if len(text) <= most else text[:most - 3] + "..."
+    if len(text) <= most:
+        return text
+    return text[:most - 3].rsplit(" ", 1)[0] + " ..."
 
 
 def judge_words(words):
