@@ -45,6 +45,10 @@ static bool read_seq(int32_t *ret, const char *text, size_t len)
             return false;
         n = n * 10 + (text[i] - '0');
     }
+    /* As a server writes it: no minus before nothing, and an eleventh sign
+     * only where ten do not suffice. */
+    if (minus && (n == 0 || (len > SEQ_DIGITS && text[1] == '0')))
+        return false;
     n = minus ? -n : n;
     if (n > INT32_MAX || n < INT32_MIN)
         return false;
