@@ -311,7 +311,7 @@ static void fork_under_load(void)
 
 /* ---- The child opens its own ------------------------------------------- */
 
-#if !UNDER_TSAN
+#if CHILD_IS_WHOLE
 static int open_own(void *arg)
 {
     struct family *f = arg;
@@ -341,7 +341,7 @@ static const test_case cases[] = {
     TEST(exit_in_child),     TEST(close_and_exit_in_child),
     TEST(killed_child),      TEST(exec_in_child),
     TEST(parent_is_renewed), TEST(fork_under_load),
-#if !UNDER_TSAN
+#if CHILD_IS_WHOLE
     TEST(own_session),
 #endif
 };

@@ -27,16 +27,18 @@
 /* Far longer than anything takes; short enough to be worth waiting for. */
 #define PATIENCE_MS 20000
 
-/* The thread sanitizer knows no threads in a child of a threaded process. */
-#if defined(__SANITIZE_THREAD__)
-#define UNDER_TSAN 1
+/* May the child of a threaded process begin threads and ask for memory?  The
+ * thread sanitizer knows no threads there, and a lock of the address sanitizer's
+ * own heap stays locked for ever if another thread had it at the fork. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define CHILD_IS_WHOLE 0
 #elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define UNDER_TSAN 1
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define CHILD_IS_WHOLE 0
 #endif
 #endif
-#ifndef UNDER_TSAN
-#define UNDER_TSAN 0
+#ifndef CHILD_IS_WHOLE
+#define CHILD_IS_WHOLE 1
 #endif
 
 /* main of a behaviour test: `NAME TARGET [CASE...]`.  The last shared_count
