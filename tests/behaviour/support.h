@@ -28,8 +28,8 @@
 #define PATIENCE_MS 20000
 
 /* May the child of a threaded process begin threads and ask for memory?  The
- * thread sanitizer knows no threads there, and a lock of the address sanitizer's
- * own heap stays locked for ever if another thread had it at the fork. */
+ * thread sanitizer knows no threads there, and a lock of the address
+ * sanitizer's own heap stays locked if another thread had it at the fork. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define CHILD_IS_WHOLE 0
 #elif defined(__has_feature)
