@@ -126,10 +126,12 @@ static int find_owner(void *ctx, redis_found *ret, hf_nsec deadline,
     for (size_t i = 0; i < count && code != 0; i++) {
         redis_found whom = candidate(cluster, i, &count);
         hf_nsec now = hfd_now();
-        hf_nsec share = (deadline - now) / (hf_nsec)(count - i);
+        hf_nsec share;
 
-        if (i > 0 && now >= deadline)
+        /* Fewer than before: another thread has heard of that meanwhile. */
+        if (i > 0 && (now >= deadline || i >= count))
             break;
+        share = (deadline - now) / (hf_nsec)(count - i);
         code = ask_node(cluster, &whom, ret, now + share, err);
     }
     return code;
