@@ -8,7 +8,8 @@ A test that cannot fail shows nothing. So wrong changes, each of a few lines, ar
 planted one by one in a copy of the sources ([tests/mutants](../tests/mutants)),
 and the tests that guard that promise are run against real servers: a campaign
 (with the numbers of its [faults](campaign.md)), or a test of `./check`. Each must
-convict its bug within its time, and finds nothing in the sources as they are.
+convict its bug within its time; `--sound` runs it on the sources as they are, where
+it must find nothing.
 The core has %s more, which the simulator convicts (`tests/sim`), and the models
 have theirs (`models`).
 
