@@ -25,8 +25,9 @@ typedef struct fake {
     pthread_t thread;
     atomic_int hello_ms, slow_ms; /* before it answers, once */
     atomic_llong hello_at;        /* when it had read the handshake */
-    atomic_int connections, open, pings, creates;
-    char entry[200]; /* the first that was created; written by its thread */
+    atomic_int connections, open, pings, creates, syncs;
+    atomic_int hasty; /* syncs that did not wait for the one before */
+    char entry[200];  /* the first that was created; written by its thread */
     char deleted[200];
 } fake;
 
@@ -106,6 +107,16 @@ static void put_children(const fake *f, record *out)
     put_stat(out);
 }
 
+/* Has another sync come before this one is answered? */
+static bool another_came(int fd)
+{
+    unsigned char next[12];
+
+    return recv(fd, next, sizeof next, MSG_PEEK | MSG_DONTWAIT) ==
+               (ssize_t)sizeof next &&
+           number_at(next + 8) == ZK_SYNC;
+}
+
 /* False: the connection ends without an answer. */
 static bool answer(fake *f, int fd, const record *in)
 {
@@ -119,6 +130,8 @@ static bool answer(fake *f, int fd, const record *in)
     switch (op) {
     case ZK_SYNC:
         test_sleep_ms(atomic_exchange(&f->slow_ms, 0));
+        atomic_fetch_add(&f->syncs, 1);
+        atomic_fetch_add(&f->hasty, another_came(fd));
         put_text(&out, "/");
         break;
     case ZK_CREATE:
@@ -268,6 +281,43 @@ static void not_from_what_is_fresh(void)
     stop_fake(&f);
 }
 
+static hf_session *open_session(const fake *f)
+{
+    hf_open_options opt = {HF_OPEN_OPTIONS, .lease_ms = TIMEOUT_MS};
+    hf_session *s = NULL;
+    char url[100];
+    hf_error err;
+
+    snprintf(url, sizeof url, "zookeeper://127.0.0.1:%d/r?tick_ms=100",
+             f->port);
+    EXPECT_OK(hf_open(&s, url, &opt, &err), err);
+    return s;
+}
+
+/* One sync is no proof (models/tick.pml): a renewal sends a second one when the
+ * first is answered, never both at once. */
+static void a_renewal_is_proved(void)
+{
+    hf_session *s;
+    hf_hold *hold = NULL;
+    hf_error err;
+    int before;
+    fake f;
+
+    start_fake(&f);
+    atomic_store(&f.creates, 1); /* no answer is lost here */
+    s = open_session(&f);
+    EXPECT_OK(hf_lock(s, "k", NULL, &hold, &err), err);
+    before = atomic_load(&f.syncs);
+    atomic_store(&f.slow_ms, 100);
+    EXPECT_OK(hf_renew(hold, &err), err);
+    EXPECT_EQ(atomic_load(&f.syncs) - before, 2);
+    EXPECT_EQ(atomic_load(&f.hasty), 0);
+    EXPECT_OK(hf_release(hold, &err), err);
+    hf_close(s);
+    stop_fake(&f);
+}
+
 /* ---- Given up ------------------------------------------------------------ */
 
 /* Nobody believes in the session any more: it is told, the connection ends, and
@@ -304,16 +354,14 @@ static void given_up_is_not_kept_alive(void)
  * belongs to another session, and is not ours to hold. */
 static void a_node_of_another_session(void)
 {
-    hf_open_options opt = {HF_OPEN_OPTIONS, .lease_ms = TIMEOUT_MS};
-    char url[100], name[220];
-    hf_session *s = NULL;
+    char name[220];
+    hf_session *s;
     hf_hold *hold = NULL;
     hf_error err;
     fake f;
 
     start_fake(&f);
-    snprintf(url, sizeof url, "zookeeper://127.0.0.1:%d/r?tick_ms=100", f.port);
-    EXPECT_OK(hf_open(&s, url, &opt, &err), err);
+    s = open_session(&f);
     EXPECT_OK(hf_lock(s, "k", NULL, &hold, &err), err);
     EXPECT_EQ(atomic_load(&f.creates), 2);
     EXPECT_OK(hf_release(hold, &err), err);
@@ -323,9 +371,8 @@ static void a_node_of_another_session(void)
 }
 
 static const test_case cases[] = {
-    TEST(counted_from_sendings),
-    TEST(not_from_what_is_fresh),
-    TEST(given_up_is_not_kept_alive),
+    TEST(counted_from_sendings),     TEST(not_from_what_is_fresh),
+    TEST(a_renewal_is_proved),       TEST(given_up_is_not_kept_alive),
     TEST(a_node_of_another_session),
 };
 

@@ -9,7 +9,7 @@
  * Promises: every operation ends, once, with an outcome and a code that it may
  * have; success is said only of what was answered; a place that is answered has
  * a verdict, and times that can be counted with; nothing is left in memory. */
-#include "fuzz.h"
+#include "host.h"
 
 #include <holdfast/holdfast.h>
 
@@ -225,44 +225,11 @@ static const sql_port_class class = {.driver = "fuzz",
 
 /* ---- The core ------------------------------------------------------------ */
 
-static void changed(void *ctx, const hf_id *rid, const hf_place *fresh)
-{
-    (void)ctx;
-    PROMISE(!fresh || rid);
-}
-
-static void news(void *ctx, const hf_id *rid, int reason)
-{
-    (void)ctx;
-    PROMISE(rid && hf_error_class(reason) == HF_CLASS_LOST);
-}
-
-static void doubt(void *ctx, int reason, const char *text)
-{
-    (void)ctx;
-    PROMISE(reason < 0 && text);
-}
-
 static int emit_row(const hf_row *row, void *user)
 {
     (void)user;
     PROMISE(row->info.key != NULL && row->info.mode <= HF_PERMIT);
     return 0;
-}
-
-static void emit_finding(hf_level level, const char *name, const char *text,
-                         void *user)
-{
-    (void)user;
-    PROMISE(level <= HF_FAIL && name[0] != '\0' && text[0] != '\0');
-}
-
-static unsigned ended;
-
-static void done(hf_op *op)
-{
-    (void)op;
-    ended++;
 }
 
 static void check_place(const hf_place *place)
