@@ -95,9 +95,9 @@ def cell(one, number):
 
 def describe(one, options):
     """What must be known to run it again, and what ran."""
-    only = ("" if options.faults is None
+    only = ("" if options.faults is None and not options.claim
             else ", no faults" if options.faults == [0]
-            else ", only %s" % labels(options.faults))
+            else ", only %s" % labels(one.injected))
     return "%g minutes, seed %d%s, %s, %s" % (
         options.minutes, one.seed, only, options.date, options.commit)
 
