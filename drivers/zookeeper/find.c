@@ -144,10 +144,8 @@ static void try_end(zk_job *job)
         zk_job_refused(job, job->error, "queue");
     else if (job->code == HF_ENOMEM)
         zk_job_no_memory(job);
-    else if (job->code == HF_EKIND)
-        zk_join_refuse_kind(job);
     else if (job->code)
-        zk_job_refuse(job, job->code, "held by another");
+        zk_join_refuse(job, job->code);
     else
         zk_join_create(job);
 }

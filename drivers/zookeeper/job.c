@@ -168,18 +168,25 @@ void zk_job_refuse(zk_job *job, int code, const char *text)
     zk_job_finish(job, HF_APPLIED, code);
 }
 
+/* An earlier attempt was lost, or half of it is done. */
+static bool is_begun(const zk_job *job)
+{
+    return job->repeated || (job->op && job->op->kind == HF_OP_JOIN &&
+                             job->entry && job->entry->created);
+}
+
 void zk_job_refused(zk_job *job, int32_t error, const char *path)
 {
     hf_error why = {.code = 0};
     int code = zk_error_of(error, path, &why);
+    hf_outcome outcome = HF_APPLIED;
 
     if (job->op)
         job->op->error = why;
-    /* Later, perhaps: the server did not do it. */
-    zk_job_finish(job,
-                  hf_error_class(code) == HF_CLASS_RETRY ? HF_NOT_APPLIED
-                                                         : HF_APPLIED,
-                  code);
+    /* Later, perhaps: the server did not do this. */
+    if (hf_error_class(code) == HF_CLASS_RETRY)
+        outcome = is_begun(job) ? HF_UNKNOWN : HF_NOT_APPLIED;
+    zk_job_finish(job, outcome, code);
 }
 
 void zk_job_unsettled(zk_job *job, int32_t error)
@@ -219,9 +226,7 @@ static void fail(zk_job *job, hf_outcome outcome, const hf_error *why)
 {
     if (job->op)
         job->op->error = *why;
-    /* Asked before and lost, or half of it is done. */
-    if (job->repeated || (job->op && job->op->kind == HF_OP_JOIN &&
-                          job->entry && job->entry->created))
+    if (is_begun(job))
         outcome = HF_UNKNOWN;
     zk_job_finish(job, outcome, why->code ? why->code : HF_EUNAVAIL);
 }

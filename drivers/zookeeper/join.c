@@ -18,6 +18,11 @@
  * table: after a leave that found nothing, nothing of this rid can appear but
  * by a join of ours, and that finds the tomb.
  *
+ * Whoever is refused with his node in the queue withdraws, and is answered when
+ * that is done.  The answer to a withdrawal is lost or late: the refusal is
+ * noted with the entry, so whoever asks again goes on withdrawing.  Its own
+ * node is not there then, and that is nobody's doing but ours.
+ *
  * Others' layouts: a mutex of Curator does not see readers, its read/write lock
  * does not see a mutex, kazoo sees neither.  Whoever finds a node in the queue
  * that cannot see his own leaves again: HF_EKIND.  So does a lock where there
@@ -28,8 +33,6 @@
 #include <string.h>
 
 #include "join.h"
-
-enum step { CREATES, UNDOES };
 
 static const char kind_text[] =
     "another program uses this key in a layout that does not see ours: see "
@@ -61,11 +64,17 @@ void zk_join_forget(zk_job *job)
     zk_store_unlock(job->store);
 }
 
-void zk_join_refuse_kind(zk_job *job)
+static const char *text_of(const zk_job *job, int code)
 {
-    zk_job_refuse(job, HF_EKIND,
-                  zk_is_permit(job) || job->survey.other_kind ? permit_text
-                                                              : kind_text);
+    if (code == HF_EBUSY)
+        return "held by another";
+    return zk_is_permit(job) || job->survey.other_kind ? permit_text
+                                                       : kind_text;
+}
+
+void zk_join_refuse(zk_job *job, int code)
+{
+    zk_job_refuse(job, code, text_of(job, code));
 }
 
 static void undo_take(zk_job *job, unsigned i, const zk_reply *reply)
@@ -76,29 +85,35 @@ static void undo_take(zk_job *job, unsigned i, const zk_reply *reply)
 
 static void undo_done(zk_job *job)
 {
+    const zk_entry *entry = job->entry;
+
     if (job->error && job->error != ZK_NO_NODE) {
-        zk_job_refused(job, job->error, job->entry->path.data);
+        zk_job_refused(job, job->error, entry->path.data);
         return;
     }
     zk_join_forget(job);
-    if (job->code == HF_EBUSY)
-        zk_job_refuse(job, HF_EBUSY, "held by another");
-    else
-        zk_join_refuse_kind(job);
+    zk_job_refuse(job, entry->refused, entry->refusal);
 }
 
-static void undo(zk_job *job, int code)
+static void undo_send(zk_job *job)
 {
-    zk_store_lock(job->store);
-    job->entry->leaving = true;
-    zk_entry_disarm(job->store, job->entry);
-    zk_store_unlock(job->store);
-    job->code = code;
-    job->step = UNDOES;
     job->take = undo_take;
     job->done = undo_done;
     zk_job_ask(job, 0, ZK_DELETE, job->entry->path.data, job->entry->path.len);
     zk_job_send(job, 1);
+}
+
+static void undo(zk_job *job, int code)
+{
+    zk_entry *entry = job->entry;
+
+    zk_store_lock(job->store);
+    entry->leaving = true;
+    entry->refused = code;
+    entry->refusal = text_of(job, code);
+    zk_entry_disarm(job->store, entry);
+    zk_store_unlock(job->store);
+    undo_send(job);
 }
 
 /* ---- Verdict ------------------------------------------------------------ */
@@ -295,7 +310,6 @@ void zk_join_create(zk_job *job)
     }
     job->synced = true; /* the list is behind the creation */
     job->error = 0;
-    job->step = CREATES;
     job->take = create_take;
     job->done = create_done;
     zk_job_send(job, n);
@@ -311,7 +325,9 @@ void zk_join_begin(zk_job *job)
     zk_store_lock(job->store);
     job->members[0].needs = zk_look_begin(entry);
     zk_store_unlock(job->store);
-    if (entry->uncertain)
+    if (entry->refused)
+        undo_send(job);
+    else if (entry->uncertain)
         zk_join_find(job);
     else if (entry->created && !entry->surveyed && zk_is_permit(job))
         zk_survey_go(job, zk_join_surveyed);
@@ -335,14 +351,6 @@ static void join_end(zk_job *job)
     if (entry && job->outcome == HF_NOT_APPLIED && !entry->created &&
         (job->take == create_take || !entry->uncertain))
         zk_join_forget(job);
-}
-
-static void join_redo(zk_job *job)
-{
-    if (job->step == UNDOES)
-        undo(job, job->code);
-    else
-        zk_join_begin(job);
 }
 
 /* A permit's value is written a second time, when it is granted.  With mu
@@ -427,7 +435,7 @@ void zk_join(hf_store *store, hf_op *op)
         return;
     zk_note_bell(store, op->place);
     job->path.len = 0;
-    job->redo = join_redo;
+    job->redo = zk_join_begin;
     job->end = join_end;
     job->looked = join_looked;
     code = know_entry(job);

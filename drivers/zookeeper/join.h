@@ -19,7 +19,8 @@ void zk_join_take_list(zk_job *job, const zk_reply *reply);
 void zk_join_judged(zk_job *job);
 /* All is known of who else uses the key. */
 void zk_join_surveyed(zk_job *job);
-void zk_join_refuse_kind(zk_job *job);
+/* HF_EBUSY or HF_EKIND, when nothing of it is in the store. */
+void zk_join_refuse(zk_job *job, int code);
 void zk_join_forget(zk_job *job);
 
 /* ---- find.c ---- */

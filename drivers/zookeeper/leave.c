@@ -14,8 +14,6 @@
  * data is read, and the owner learns that it was broken. */
 #include "store.h"
 
-enum step { FINDS, DELETES, WRITES, READS };
-
 /* ---- Leave -------------------------------------------------------------- */
 
 static void leave_answer(zk_job *job)
@@ -26,7 +24,7 @@ static void leave_answer(zk_job *job)
     bool there = job->error == 0 && entry->created;
 
     zk_store_lock(store);
-    if (there || job->repeated) {
+    if (there || (job->repeated && !entry->gone)) {
         op->place->verdict = entry->granted ? HF_GRANTED : HF_WAITS;
         op->place->reason = 0;
     } else {
@@ -65,7 +63,6 @@ static void delete_send(zk_job *job)
 {
     const zk_text *node;
 
-    job->step = DELETES;
     job->take = delete_take;
     job->done = delete_done;
     zk_store_lock(job->store);
@@ -96,7 +93,6 @@ static void lease_done(zk_job *job)
 
 static void find_lease(zk_job *job)
 {
-    job->step = FINDS;
     job->take = lease_take;
     job->done = lease_done;
     zk_ask_fresh_list(job, job->entry->lease.data, job->entry->lease_dir);
@@ -128,7 +124,6 @@ static void leave_begin(zk_job *job)
         delete_send(job);
         return;
     }
-    job->step = FINDS;
     job->take = find_take;
     job->done = find_done;
     zk_ask_fresh_list(job, job->entry->path.data, job->entry->dir_len);
@@ -214,7 +209,9 @@ static void publish_answer(zk_job *job, bool gone)
 
     zk_store_lock(job->store);
     if (gone) {
-        zk_place_gone(place, HF_EFORCED);
+        bool forced = job->code || zk_entry_robbed(job->entry);
+
+        zk_place_gone(place, forced ? HF_EFORCED : HF_ENOTHELD);
     } else {
         place->verdict = job->entry->granted ? HF_GRANTED : HF_WAITS;
         place->reason = 0;
@@ -248,7 +245,6 @@ static void write_done(zk_job *job)
     const zk_text *node = zk_entry_node(job->entry);
 
     if (job->error == ZK_BAD_VERSION && ++job->tries <= 8) {
-        job->step = READS;
         job->take = read_take;
         job->done = read_done;
         zk_job_ask(job, 0, ZK_GET_DATA, node->data, node->len);
@@ -266,7 +262,6 @@ static void publish_send(zk_job *job)
     zk_request *request =
         zk_job_ask(job, 0, ZK_SET_DATA, node->data, node->len);
 
-    job->step = WRITES;
     job->take = write_take;
     job->done = write_done;
     request->data = job->data.data;

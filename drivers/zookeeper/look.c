@@ -159,9 +159,9 @@ void zk_settle_gone(zk_job *job, zk_member *member)
     zk_entry *entry = member->entry;
 
     zk_store_lock(job->store);
-    entry->gone = entry->created;
+    entry->gone = zk_entry_robbed(entry);
     zk_entry_disarm(job->store, entry);
-    zk_place_gone(member->place, entry->created ? HF_EFORCED : HF_ENOTHELD);
+    zk_place_gone(member->place, entry->gone ? HF_EFORCED : HF_ENOTHELD);
     zk_store_unlock(job->store);
     member->needs = ZK_SEE_DONE;
 }

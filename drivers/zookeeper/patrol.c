@@ -62,8 +62,9 @@ void zk_patrol_take(zk_job *job, unsigned i, const zk_reply *reply)
     zk_data_read(&data, reply->data, reply->error ? 0 : reply->data_len);
     zk_store_lock(store);
     if (reply->error == ZK_NO_NODE) {
-        news = !entry->leaving && !entry->told && !entry->out;
-        entry->gone = entry->told = true;
+        entry->gone = zk_entry_robbed(entry);
+        news = entry->gone && !entry->told && !entry->out;
+        entry->told = entry->told || entry->gone;
     } else if (reply->error == 0 && data.ours && data.broken) {
         news = !entry->leaving && !entry->told && !entry->out;
         entry->told = true;

@@ -44,14 +44,16 @@ typedef struct zk_entry {
     zk_kind kind;
     int32_t seq;
     int64_t czxid;
-    int32_t version;   /* of its data, as far as our own writes go */
-    bool created;      /* the server has answered with its name */
-    bool uncertain;    /* a creation was sent and not answered */
-    bool granted;      /* was told so */
-    bool leaving;      /* a deletion of ours was sent */
-    bool tomb;         /* must not come to life any more */
-    bool gone;         /* somebody else deleted it */
-    bool out;          /* not in the table any more */
+    int32_t version;     /* of its data, as far as our own writes go */
+    bool created;        /* the server has answered with its name */
+    bool uncertain;      /* a creation was sent and not answered */
+    bool granted;        /* was told so */
+    bool leaving;        /* a deletion of ours was sent */
+    bool tomb;           /* must not come to life any more */
+    bool gone;           /* somebody else deleted it */
+    int refused;         /* its join was refused with this code: it withdraws */
+    const char *refusal; /* and in these words */
+    bool out;            /* not in the table any more */
     bool own_watch;    /* its own deletion and change are watched, or will be */
     bool told;         /* the core knows that it was broken */
     bool armed;        /* whom it waits for is watched */
@@ -83,6 +85,13 @@ typedef struct zk_entry {
 static inline const zk_text *zk_entry_node(const zk_entry *entry)
 {
     return entry->holds ? &entry->lease : &entry->path;
+}
+
+/* Its node is not there, and its session lives: did somebody else delete it?
+ * A deletion of ours is noted before it is sent.  With mu held. */
+static inline bool zk_entry_robbed(const zk_entry *entry)
+{
+    return entry->gone || (entry->created && !entry->leaving);
 }
 
 enum { ZK_BUCKETS = 1024 };
@@ -334,7 +343,7 @@ bool zk_look_judge(zk_job *job, zk_member *member, const zk_look *look);
 void zk_place_gone(hf_place *place, int reason);
 /* Its verdict is this one. */
 void zk_settle(zk_member *member, hf_verdict verdict);
-/* Its node is not there, its session lives, and we did not delete it. */
+/* Its node is not there, and its session lives. */
 void zk_settle_gone(zk_job *job, zk_member *member);
 
 /* ---- permit.c ---- */

@@ -65,7 +65,7 @@ static void look_after_own(hf_store *store, int32_t type, const char *path,
     if (entry && entry->own_watch && node->len == len &&
         memcmp(node->data, path, len) == 0) {
         entry->own_watch = false;
-        if (type == ZK_EVENT_DELETED && !entry->leaving) {
+        if (type == ZK_EVENT_DELETED && zk_entry_robbed(entry)) {
             news = !entry->told;
             entry->gone = entry->told = true;
         }

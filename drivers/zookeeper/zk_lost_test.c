@@ -36,6 +36,39 @@ static void try_busy(void)
     sweep(scene_try_busy, HF_EXCLUSIVE, 3);
 }
 
+/* A lock does not go with permits: it comes, sees and leaves. */
+static void scene_other_kind(lost_world *w)
+{
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .mode = HF_PERMIT, .places = 2};
+    hf_lock_options alone = {HF_LOCK_OPTIONS, .wait_ms = PATIENCE_MS};
+    hf_hold *held = NULL, *hold = NULL;
+    hf_error err;
+    int code;
+
+    EXPECT_OK(hf_lock(w->rival, "k", &opt, &held, &err), err);
+    note_token(w, held);
+    code = hf_lock(w->s, "k", &alone, &hold, &err);
+    if (code != HF_EKIND)
+        FAIL_TEST("where permits are: %s (%s)", hf_error_name(code), err.text);
+    AWAIT(count_entries(w) == 1);
+    EXPECT_CODE(hf_hold_check(held, NULL), 0);
+    give(held);
+}
+
+/* Whoever is refused when his node is in the queue: it goes again, whatever is
+ * lost, and nobody calls that a break.  A try asks for a sync and a list, then
+ * for a creation, which is too late here. */
+static void withdrawal(void)
+{
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .mode = HF_EXCLUSIVE};
+    lost_world *w = lost_begin(ON_ZOOKEEPER, "/lost?tick_ms=100");
+
+    give(take(w, w->s));
+    lose_each_withdrawal(w, &opt, 3, 3);
+    lose_each(w, scene_other_kind, 3);
+    lost_end(w);
+}
+
 static void wait_for_it(void)
 {
     sweep(scene_wait, HF_EXCLUSIVE, 2);
@@ -227,6 +260,7 @@ static const test_case cases[] = {
     TEST_LIMIT(lock_shared, 250),
     TEST_LIMIT(try, 250),
     TEST_LIMIT(try_busy, 250),
+    TEST_LIMIT(withdrawal, 250),
     TEST_LIMIT(wait_for_it, 250),
     TEST_LIMIT(sleep_for_it, 250),
     TEST_LIMIT(cancel, 250),

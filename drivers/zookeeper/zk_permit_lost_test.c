@@ -115,11 +115,15 @@ static void scene_cancel_permit(lost_world *w)
 static void every_request_is_lost(void)
 {
     lost_world *w = lost_begin(ON_ZOOKEEPER, "/lost?tick_ms=100");
+    hf_lock_options opt = permit();
 
     lose_each(w, scene_permit, 1);
     lose_each(w, scene_try_permit, 1);
     lose_each(w, scene_wait_permit, 2);
     lose_each(w, scene_cancel_permit, 1);
+    /* A sync and three lists; then the creation. */
+    opt.places = 1;
+    lose_each_withdrawal(w, &opt, 5, 2);
     lost_end(w);
 }
 

@@ -142,6 +142,56 @@ static inline void scene_try_busy(lost_world *w)
     give(held);
 }
 
+typedef struct trier {
+    lost_world *w;
+    const hf_lock_options *opt;
+    pthread_t thread;
+    int code;
+    hf_error err;
+} trier;
+
+static inline void *run_trier(void *arg)
+{
+    trier *t = arg;
+    hf_hold *hold = NULL;
+
+    t->code = hf_try_lock(t->w->s, "k", t->opt, &hold, &t->err);
+    return NULL;
+}
+
+/* A try that finds the key free, and somebody comes before its own entry: the
+ * striker holds back the `creation`-th request until he is there.  From then on
+ * the nth is struck; how many were. */
+static inline int try_overtaken(lost_world *w, const hf_lock_options *opt,
+                                int creation, int nth, strike_when when,
+                                int times)
+{
+    trier t = {.w = w, .opt = opt};
+    hf_hold *held = NULL;
+    hf_error err;
+    int struck;
+
+    strike_set(&w->x, creation, STRIKE_HOLD, 1);
+    EXPECT(pthread_create(&t.thread, NULL, run_trier, &t) == 0);
+    AWAIT(strike_holds(&w->x));
+    EXPECT_OK(hf_lock(w->rival, "k", opt, &held, &err), err);
+    note_token(w, held);
+    fprintf(stderr, "request %d behind a creation, %s, %d times\n", nth,
+            when == STRIKE_BEFORE ? "lost" : "its answer is lost", times);
+    strike_set(&w->x, nth, when, times);
+    strike_let_go(&w->x);
+    pthread_join(t.thread, NULL);
+    struck = strike_set(&w->x, 0, when, 0);
+    if (t.code != HF_EBUSY && hf_error_class(t.code) != HF_CLASS_RETRY &&
+        hf_error_class(t.code) != HF_CLASS_UNKNOWN)
+        FAIL_TEST("a try that was overtaken: %s (%s)", hf_error_name(t.code),
+                  t.err.text);
+    AWAIT(count_entries(w) == 1);
+    EXPECT_CODE(hf_hold_check(held, NULL), 0);
+    give(held);
+    return struck;
+}
+
 /* Waits, is told, and has it: without a thread of its own. */
 static inline void scene_wait(lost_world *w)
 {
@@ -320,6 +370,22 @@ static inline void lose_each(lost_world *w, lost_scene *scene, int times_most)
         int nth = 1;
 
         while (play(w, scene, nth, (strike_when)(k % 2), 1 + k / 2) > 0)
+            EXPECT(++nth < MOST_REQUESTS);
+        EXPECT(nth > 1); /* something was lost */
+    }
+}
+
+/* The same for a try that was overtaken when it sent its `creation`-th request;
+ * the key's nodes are there, so that it sends as many each time. */
+static inline void lose_each_withdrawal(lost_world *w,
+                                        const hf_lock_options *opt,
+                                        int creation, int times_most)
+{
+    for (int k = 0; k < 2 * times_most; k++) {
+        int nth = 1;
+
+        while (try_overtaken(w, opt, creation, nth, (strike_when)(k % 2),
+                             1 + k / 2) > 0)
             EXPECT(++nth < MOST_REQUESTS);
         EXPECT(nth > 1); /* something was lost */
     }

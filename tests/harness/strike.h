@@ -378,6 +378,14 @@ static inline bool strike_holds(striker *x)
     return holds;
 }
 
+/* What is held back goes on; others may be struck. */
+static inline void strike_let_go(striker *x)
+{
+    pthread_mutex_lock(&x->mutex);
+    x->holding = false;
+    pthread_mutex_unlock(&x->mutex);
+}
+
 /* No more of them; what is held back is let go. */
 static inline void strike_no_more(striker *x)
 {
