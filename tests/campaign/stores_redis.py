@@ -108,9 +108,12 @@ class Redis(RedisFamily):
 
 
 class Redlock(RedisFamily):
+    """Strict: a holder may have no more votes than it needs, so that one server
+    that forgets is one too many, unless it does not vote at first (F9).  Of
+    a clock that is set nobody can know (F20)."""
+
     name = "redlock"
     promises = diary.TOKENS
-    excuses = ()
     why_not = {10: "its servers know no leader", 12: "its servers do not speak "
                "to each other", 21: NO_DISK, 22: "see redis",
                33: "its servers know no leader"}
@@ -123,8 +126,9 @@ class Redlock(RedisFamily):
         self.direct = self.url_of(ports)
 
     def url_of(self, ports):
-        return "redlock://camp:camp@%s?prefix=camp-" % ",".join(
-            "127.0.0.1:%d" % port for port in ports)
+        return ("redlock://camp:camp@%s?prefix=camp-&strict=yes&max_lease_ms="
+                "%d" % (",".join("127.0.0.1:%d" % port for port in ports),
+                        self.lease_ms))
 
     def victims(self, rng):
         return rng.sample(self.servers, rng.choice((1, 2)))
