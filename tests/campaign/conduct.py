@@ -30,6 +30,8 @@ import sitting  # noqa: E402
 import stores  # noqa: E402
 from servers import NoServer  # noqa: E402
 
+EVERYBODY = list(stores.STORES) + list(stores.UNSAFE)
+
 
 def read_options():
     parser = argparse.ArgumentParser(
@@ -54,8 +56,8 @@ def read_options():
                         "any fault: must be convicted, with faults that a page "
                         "names")
     parser.add_argument("--report", metavar="FILE",
-                        help="write the table there, as Markdown, with the "
-                        "last result of each store that has one")
+                        help="put the columns of these stores into that page, "
+                        "which keeps the others; with --claim the convictions")
     parser.add_argument("--test", action="store_true",
                         help="as a job of ./check: one line per store, and the "
                         "sum of passed and failed ones last")
@@ -66,12 +68,15 @@ def read_options():
                         help=argparse.SUPPRESS)
     parser.add_argument("--no-clock", action="store_true",
                         help=argparse.SUPPRESS)  # sanitizers want no preload
+    parser.add_argument("--page", help=argparse.SUPPRESS)  # of this run alone
     options = parser.parse_args()
+    if options.report and (options.planted or options.test):
+        parser.error("--report is for what is no test")
     options.seconds = options.minutes * 60
     options.stores = (list(stores.STORES) if options.stores == "all"
                       else options.stores.split(","))
     for name in options.stores:
-        if name not in stores.STORES and name not in stores.UNSAFE:
+        if name not in EVERYBODY:
             parser.error("no store '%s'" % name)
     if options.faults == "all":
         options.faults = None
@@ -87,7 +92,24 @@ def read_options():
     if not options.build:
         parser.error("say --build FOLDER")
     options.keep = os.path.join(options.build, "campaign")
+    options.date, options.commit = time.strftime("%Y-%m-%d"), find_commit()
     return options
+
+
+def find_commit():
+    """What is being run: read before it takes its time."""
+    def git(*words):
+        done = subprocess.run(["git", "-C", HERE, *words], text=True,
+                              capture_output=True)
+        return done.stdout.strip() if done.returncode == 0 else None
+    try:
+        commit = git("rev-parse", "--short=10", "HEAD")
+        changed = git("status", "--porcelain", "--", ":/", ":!/docs")
+    except OSError:
+        commit = None
+    if not commit:
+        return "commit not known"
+    return "commit " + commit + (" with changes" if changed else "")
 
 
 def processor_seconds():
@@ -106,7 +128,7 @@ def run_one(options, name):
         return None
     counts = one.counts
     if options.planted or options.claim:
-        return run_planted(one)
+        return run_planted(one, options)
     print("%s %s: %d acquisitions, %d faults of %d kinds, %d lost, %d stale "
           "writes refused, %d places compared, %d wake-ups, %d allowed by the "
           "page, %d broken, %d s, %.1f s of the processors" % (
@@ -129,13 +151,18 @@ def run_one(options, name):
     return one
 
 
-def run_planted(one):
+def run_planted(one, options):
     """Convicted is good."""
     two = [p for p in one.problems if p.startswith("I1 ")]
     print("%s %s: convicted is good: %d acquisitions, %d faults, %d "
-          "violations" % ("ok" if two else "FAIL", one.name,
-                          one.counts["granted"], sum(one.injected.values()),
-                          len(one.problems)))
+          "violations%s" % ("ok" if two else "FAIL", one.name,
+                            one.counts["granted"], sum(one.injected.values()),
+                            len(one.problems),
+                            ": " + two[0] if two else ""))
+    if two and options.report:
+        report.put(options.report, EVERYBODY, convictions={
+            one.name: "%s, and %d more; %s" % (
+                two[0], len(one.problems) - 1, report.describe(one, options))})
     one.problems = [] if two else ["the checker saw nothing"]
     return one
 
@@ -147,8 +174,9 @@ def run_here(options):
         one = run_one(options, name)
         missing += one is None
         broken += bool(one and one.problems)
-        if one and not (options.planted or options.claim or options.test):
-            report.save(options.keep, report.result(one, options))
+        if one and options.page:
+            for page in {options.page, options.report} - {None}:
+                report.put(page, EVERYBODY, [report.column(one, options)])
     return broken, missing
 
 
@@ -173,8 +201,10 @@ def watch_them(options, waiting, running):
             running[name] = said, subprocess.Popen(
                 ["setpriv", "--pdeathsig", "TERM", sys.executable, __file__]
                 + sys.argv[1:] + [
-                    "--stores", name, "--jobs", "1", "--report", "", "--seed",
-                    str(options.seed), "--build", options.build], stdout=said)
+                    "--stores", name, "--jobs", "1", "--seed",
+                    str(options.seed), "--build", options.build]
+                + (["--page", options.page] if options.page else []),
+                stdout=said)
         for name, (said, child) in list(running.items()):
             if child.poll() is None:
                 continue
@@ -203,18 +233,20 @@ def main():
     print("seed %d" % options.seed)
     sys.stdout.flush()
     run = run_beside if options.jobs > 1 else run_here
-    try:
-        broken, missing = run(options)
-    except KeyboardInterrupt:
-        return 130
+    quiet = (options.page or options.test or options.planted or options.claim)
+    with tempfile.TemporaryDirectory(prefix="hf-campaign-") as folder:
+        if not quiet:
+            options.page = os.path.join(folder, "page.md")
+        try:
+            broken, missing = run(options)
+        except KeyboardInterrupt:
+            return 130
+        if not quiet and os.path.exists(options.page):
+            with open(options.page, encoding="utf-8") as f:
+                print("\n".join(re.findall(r"^\|.*", f.read(), re.M)))
     if options.test:
         print("%d passed, %d failed, 0 skipped" % (
             len(options.stores) - broken - missing, broken + missing))
-    elif not options.planted and not options.claim:
-        print(report.table(report.load(options.keep, options.stores)))
-    if options.report:
-        report.write(options.report,
-                     report.load(options.keep, stores.STORES))
     return 1 if broken else 2 if missing else 0
 
 

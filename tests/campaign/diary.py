@@ -12,9 +12,11 @@ KINDS = ["NOTHING", "CONFIG", "BEGIN", "OPENED", "ASK", "GRANT", "REFUSED",
          "FORKED", "STALL", "END", "KILL", "STOP", "CONTINUE", "FAULT",
          "HEALED", "CALM", "FINISH"]
 FIFO, FIFO_CALM, TOKENS = 1, 2, 4
+EXCLUSIVE, AGAIN = 0, 2
 LIVES = 4096
 KEYS = 16
 ODD_AT = KEYS * 8 + LIVES * 4 * 2
+HURRY_AT = ODD_AT + 4
 ARENA_SIZE = ODD_AT + 8
 
 
@@ -43,6 +45,24 @@ class Diary:
         return at
 
 
+def holds_alone(path, since):
+    """Whether a client is inside, alone, by a request that it made after this
+    instant, and was told by a check that it holds."""
+    asked, inside = set(), set()
+    with open(path, "rb") as f:
+        data = f.read()
+    for _, called, _, _, _, _, task, code, kind, _, mode, flags, _, _ in (
+            struct.iter_unpack("<qqqQQIIiBBBBII", data[:len(data) & ~63])):
+        kind = KINDS[kind]
+        if kind == "ASK" and called > since and not flags & AGAIN:
+            asked.add(task)
+        elif kind == "CHECK" and code == 0 and mode == EXCLUSIVE:
+            inside |= {task} & asked
+        elif kind == "RELEASE":
+            inside.discard(task)
+    return bool(inside)
+
+
 class Arena:
     """What the clients show of themselves: who is inside, who waits."""
 
@@ -57,7 +77,13 @@ class Arena:
             words = struct.unpack("<%dI" % (2 * LIVES), f.read(8 * LIVES))
         return words[:LIVES], words[LIVES:]
 
-    def set_odd(self, on):
+    def put(self, at, number):
         with open(self.path, "r+b", buffering=0) as f:
-            f.seek(ODD_AT)
-            f.write(struct.pack("<I", on))
+            f.seek(at)
+            f.write(struct.pack("<I", number))
+
+    def set_odd(self, on):
+        self.put(ODD_AT, on)
+
+    def set_hurry(self, on):
+        self.put(HURRY_AT, on)

@@ -12,10 +12,12 @@ import resource
 import signal
 import time
 
+import diary
+
 CLIENT, SERVER, NETWORK, CLOCK, LOAD = range(5)
 ALL = (CLIENT, SERVER, NETWORK)
 TABLE = {}  # number: (name, what it strikes, function)
-SECOND = {29: "F11b", 30: "F22b", 31: "F22c", 32: "F22d"}
+SECOND = {29: "F11b", 30: "F22b", 31: "F22c", 32: "F22d", 33: "F10b"}
 
 
 def label(number):
@@ -169,16 +171,33 @@ def kill_server(s, rng):
     return rng.uniform(0, 0.8) * s.lease, revive(victims)
 
 
-@fault(9, "the same, and it has forgotten all", SERVER)
+def revive_beside(s, sleeper, until, servers):
+    """The servers at once, and who sleeps when its time has come."""
+    step = revive(servers)
+
+    def heal():
+        if not step() or time.monotonic() < until:
+            return False
+        s.signal_life(sleeper, signal.SIGCONT)
+        return True
+    return heal
+
+
+@fault(9, "the same, and it has forgotten all", CLIENT, SERVER)
 def empty_server(s, rng):
     # A number that it gave while its clock was ahead would come again.
     if time.monotonic() < s.store.when.get(20, 0) + 5 * s.lease:
         return None
     victims = s.store.forgetful(rng)
+    # Who hears of it at once gives up at once; who sleeps does not.
+    sleeper = s.lull(rng) if rng.random() < 0.5 else None
     for server in victims:
         server.kill()
         s.store.wipe(server)
-    return rng.uniform(0, 0.4) * s.lease, revive(victims)
+    if sleeper is None:
+        return rng.uniform(0, 0.4) * s.lease, revive(victims)
+    until = time.monotonic() + rng.uniform(0.3, 1.2) * s.lease
+    return 0, revive_beside(s, sleeper, until, victims)
 
 
 @fault(10, "kill -9 the leader", SERVER)
@@ -188,6 +207,32 @@ def kill_leader(s, rng):
         return None
     leader.kill()
     return rng.uniform(0.3, 1.5) * s.lease, revive([leader])
+
+
+@fault(33, "the leader dies, the others lag, a holder sleeps", CLIENT, SERVER)
+def promote_who_lags(s, rng):
+    leader = s.store.leader()
+    if not leader or not s.store.may_isolate(leader):
+        return None
+    # Who asked after it was cut off is unknown to the others; they want the
+    # same, unless somebody stays inside for long.
+    s.arena.set_hurry(1)
+    s.store.isolate(leader, True)
+    sleeper = s.lull(rng, since=diary.now_ns(), seconds=2)
+    step = revive_beside(s, sleeper, 0, [leader])
+
+    def let_go():
+        s.store.isolate(leader, False)
+        s.arena.set_hurry(0)
+    if sleeper is None:
+        let_go()
+        return None
+    leader.kill()
+
+    def heal():  # not before: what the leader had sent would still arrive
+        let_go()
+        return step()
+    return 1.2 * s.lease, heal
 
 
 @fault(12, "cut a member off from the others", SERVER)

@@ -100,7 +100,8 @@ static inline uint32_t camp_sum(const camp_record *r)
 typedef struct camp_arena {
     _Atomic uint64_t largest[CAMP_KEYS];
     _Atomic uint32_t inside[CAMP_LIVES], waiting[CAMP_LIVES];
-    _Atomic uint32_t odd; /* set: turns are about the keys with odd names */
+    _Atomic uint32_t odd;   /* set: turns are about the keys with odd names */
+    _Atomic uint32_t hurry; /* set: nobody stays inside for long */
 } camp_arena;
 
 #endif

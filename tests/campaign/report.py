@@ -1,104 +1,27 @@
-"""The table of a campaign: faults by stores.
+"""The page of the campaign: faults by stores, and what each run was.
 
-What a sitting came to is kept as a file per store, so that stores may be
-tortured one after the other, on different days, and stand in one table.
+A column is what one run on one store came to.  The page itself is where
+columns are kept: a run puts in its own and leaves the others as they stand,
+each with the line that says what made it.  So stores may be tortured one after
+the other, on different days and machines, and a folder of results that is gone
+takes nothing with it.
+
+    {"store", "cells": {row: text}, "run", "allowed", "why": {reason: faults}}
 """
 
-import json
+import fcntl
 import os
 import re
-import time
 
 import faults
 
-
-def result(one, options):
-    return {"store": one.name, "seed": one.seed, "minutes": options.minutes,
-            "date": time.strftime("%Y-%m-%d"), "counts": one.counts,
-            "injected": one.injected, "by_fault": one.by_fault,
-            "why_not": one.store.why_not, "excuses": one.store.excuses,
-            "violations": len(one.problems),
-            "hangs": count(one.problems, 9), "left": count(one.problems, 8),
-            "kinds": len(one.injected)}
-
-
-def count(problems, invariant):
-    return sum(bool(re.match(r"I%d\b" % invariant, p)) for p in problems)
-
-
-def save(folder, row):
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, row["store"] + ".json"), "w") as f:
-        json.dump(row, f)
-
-
-def load(folder, names):
-    """The last result of each store that has one, in this order."""
-    rows = []
-    for name in names:
-        path = os.path.join(folder, name + ".json")
-        if os.path.exists(path):
-            with open(path) as f:
-                rows.append(json.load(f))
-    return rows
-
-
-def pick(table, number):
-    """A key that was a number before it was written to a file."""
-    return table.get(number, table.get(str(number)))
-
-
-def cell(row, number):
-    if pick(row["why_not"], number):
-        return "·"
-    injected = pick(row["injected"], number)
-    if not injected:
-        return "0"
-    _, granted, broken = pick(row["by_fault"], number) or (0, 0, 0)
-    text = "%d (%d)" % (injected, granted)
-    return "**%s, %d broken**" % (text, broken) if broken else text
-
-
-def line(name, cells):
-    return "| %s | %s |" % (name, " | ".join(str(c) for c in cells))
-
-
-def table(rows):
-    """How often each fault struck, and in brackets how many locks were taken
-    while it was at work or less than a lease later."""
-    lines = [line("fault", [row["store"] for row in rows]),
-             "|---|" + "---|" * len(rows)]
-    for number in faults.order():
-        lines.append(line("%s %s" % (faults.label(number),
-                                     faults.TABLE[number][0]),
-                          [cell(row, number) for row in rows]))
-    for word, name in (("granted", "acquisitions"), ("lost", "holds lost"),
-                       ("fenced", "stale writes refused"),
-                       ("order_pairs", "places compared"),
-                       ("wakes", "wake-ups judged"),
-                       ("allowed", "two holders, as the page allows")):
-        lines.append(line(name, [row["counts"].get(word, 0) for row in rows]))
-    lines.append(line("**faults injected**",
-                      [sum(row["injected"].values()) for row in rows]))
-    lines.append(line("of kinds", [row.get("kinds", 0) for row in rows]))
-    for word, name in (("violations", "**violations**"),
-                       ("hangs", "of these hangs"),
-                       ("left", "of these something left behind")):
-        lines.append(line(name, [row.get(word, 0) for row in rows]))
-    return "\n".join(lines)
-
-
-def reasons(rows):
-    """Why a cell is empty."""
-    found = {}
-    for row in rows:
-        for number, why in row["why_not"].items():
-            found.setdefault((row["store"], why), []).append(int(number))
-    return "\n".join("- %s: %s (%s)" % (
-        name, why, ", ".join(faults.label(n) for n in faults.order()
-                             if n in numbers))
-        for (name, why), numbers in sorted(found.items()))
-
+COUNTS = (("granted", "acquisitions"), ("lost", "holds lost"),
+          ("fenced", "stale writes refused"),
+          ("order_pairs", "places compared"), ("wakes", "wake-ups judged"),
+          ("allowed", "two holders, as the page allows"))
+INJECTED, KINDS = "**faults injected**", "of kinds"
+BROKEN, HANGS = "**violations**", "of these hangs"
+LEFT = "of these something left behind"
 
 PAGE = """# The campaign
 
@@ -118,17 +41,24 @@ every hundred seconds, in which wake-ups and the order are judged in peace.
 
 A cell says how often the fault was injected and, in brackets, how many locks
 were taken while it was at work or less than a lease later. A dot: it makes no
-sense there. Two holders are allowed only under the faults for which the store's
-page says so (listed below); `--claim` judges as if it did not.
+sense there. A dash: that run did not have it. Two holders are allowed only
+under the faults for which the store's page says so (listed below); `--claim`
+judges as if it did not.
 
 %s
 
-Again: `./campaign --stores NAME --minutes N --seed S`, with
+Each column is one run, and stays until that store is run again
+(`./campaign --stores NAME --minutes N --seed S --report FILE`):
 
 %s
 
-Allowed by the page ([guarantees](guarantees.md#stores-and-promises)): two holders
-while these are at work or less than a lease later:
+Allowed by the page ([guarantees](guarantees.md#stores-and-promises)): two
+holders while these are at work or less than a lease later:
+
+%s
+
+Convicted, as they must be: set-ups that are unsafe by their page, under
+`--claim`:
 
 %s
 
@@ -138,14 +68,133 @@ Where a dot is, and why:
 """
 
 
-def allowed(rows):
-    return "\n".join("- %s: %s" % (row["store"], ", ".join(
-        faults.label(n) for n in row["excuses"])) for row in rows
-        if row.get("excuses"))
+# ---- What a run came to -----------------------------------------------------
+
+def count(problems, invariant):
+    return sum(bool(re.match(r"I%d\b" % invariant, p)) for p in problems)
 
 
-def write(path, rows):
-    runs = "\n".join("- %(store)s: %(minutes)g minutes, seed %(seed)d, "
-                     "%(date)s" % row for row in rows)
-    with open(path, "w") as f:
-        f.write(PAGE % (table(rows), runs, allowed(rows), reasons(rows)))
+def labels(numbers):
+    return ", ".join(faults.label(n) for n in faults.order() if n in numbers)
+
+
+def name_row(number):
+    return "%s %s" % (faults.label(number), faults.TABLE[number][0])
+
+
+def cell(one, number):
+    if number in one.store.why_not:
+        return "·"
+    injected = one.injected.get(number, 0)
+    if not injected:
+        return "0"
+    _, granted, broken = one.by_fault.get(number, (0, 0, 0))
+    text = "%d (%d)" % (injected, granted)
+    return "**%s, %d broken**" % (text, broken) if broken else text
+
+
+def describe(one, options):
+    """What must be known to run it again, and what ran."""
+    only = ("" if options.faults is None and not options.claim
+            else ", no faults" if options.faults == [0]
+            else ", only %s" % labels(one.injected))
+    return "%g minutes, seed %d%s, %s, %s" % (
+        options.minutes, one.seed, only, options.date, options.commit)
+
+
+def column(one, options):
+    """Of a sitting that is over."""
+    cells = {name_row(n): cell(one, n) for n in faults.TABLE}
+    cells.update((name, one.counts.get(word, 0)) for word, name in COUNTS)
+    cells.update({INJECTED: sum(one.injected.values()),
+                  KINDS: len(one.injected), BROKEN: len(one.problems),
+                  HANGS: count(one.problems, 9),
+                  LEFT: count(one.problems, 8)})
+    why = {}
+    for number, reason in one.store.why_not.items():
+        why.setdefault(reason, set()).add(number)
+    return {"store": one.name, "run": describe(one, options),
+            "cells": {row: str(text) for row, text in cells.items()},
+            "allowed": labels(one.store.excuses),
+            "why": {reason: labels(some) for reason, some in why.items()}}
+
+
+# ---- The page ---------------------------------------------------------------
+
+def rows():
+    return ([name_row(n) for n in faults.order()]
+            + [name for _, name in COUNTS]
+            + [INJECTED, KINDS, BROKEN, HANGS, LEFT])
+
+
+def line(name, cells):
+    return "| %s | %s |" % (name, " | ".join(cells))
+
+
+def table(columns):
+    lines = [line("fault", [c["store"] for c in columns]),
+             "|---|" + "---|" * len(columns)]
+    for row in rows():
+        lines.append(line(row, [c["cells"].get(row, "-") for c in columns]))
+    return "\n".join(lines)
+
+
+def items(text, after):
+    """(name, rest) of the list that follows a line with these words."""
+    _, found, rest = text.partition(after)
+    listed = re.match(r"[^\n]*\n(?:[^-\n][^\n]*\n)*\n((?:- [^\n]*\n)*)", rest)
+    return (re.findall(r"^- (\w+): (.*)$", listed.group(1), re.M)
+            if found and listed else [])
+
+
+def read(text):
+    """The columns of a page, and its convictions, by name."""
+    lines = [[word.strip() for word in row.strip("|").split("|")]
+             for row in re.findall(r"^\|.*\|$", text, re.M)]
+    if not lines:
+        return {}, {}
+    columns = {name: {"store": name, "run": "not known", "allowed": "",
+                      "why": {}, "cells": {row[0]: row[i] for row in lines[2:]
+                                           if i < len(row)}}
+               for i, name in enumerate(lines[0]) if i}
+    for word, after in (("run", "seed S"), ("allowed", "Allowed by the page")):
+        for name, rest in items(text, after):
+            if name in columns:
+                columns[name][word] = rest
+    for name, rest in items(text, "Where a dot is"):
+        found = re.match(r"(.*) \((F[^)]*)\)$", rest)
+        if found and name in columns:
+            columns[name]["why"][found.group(1)] = found.group(2)
+    return columns, dict(items(text, "Convicted, as they must be"))
+
+
+def listed(lines):
+    return "\n".join("- %s: %s" % item for item in lines) or "- none"
+
+
+def render(columns, convictions):
+    return PAGE % (
+        table(columns), listed((c["store"], c["run"]) for c in columns),
+        listed((c["store"], c["allowed"]) for c in columns if c["allowed"]),
+        listed(sorted(convictions.items())),
+        listed(sorted((c["store"], "%s (%s)" % reason) for c in columns
+                      for reason in c["why"].items())))
+
+
+def put(path, names, columns=(), convictions=()):
+    """Into the page, beside what it has; stores in the order of names."""
+    lock = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        text = ""
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                text = f.read()
+        old, convicted = read(text)
+        old.update((c["store"], c) for c in columns)
+        convicted.update(convictions)
+        with open(path + ".new", "w", encoding="utf-8") as f:
+            f.write(render([old[n] for n in names if n in old], convicted))
+        os.replace(path + ".new", path)
+    finally:
+        os.close(lock)

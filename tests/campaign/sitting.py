@@ -103,6 +103,22 @@ class Sitting:
             life.stopped = False
         life.process.send_signal(number)
 
+    def lull(self, rng, since=0, seconds=0.5):
+        """Stops a client inside a section, by a request that it made after
+        this instant; it believes to its deadline that it holds.  None: nobody
+        stayed long enough."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            n = self.pick(rng, inside=True)
+            path = os.path.join(self.folder, "life-%05d.diary" % (n or 0))
+            if n is not None and diary.holds_alone(path, since):
+                self.signal_life(n, signal.SIGSTOP)
+                if diary.holds_alone(path, since):
+                    return n
+                self.signal_life(n, signal.SIGCONT)
+            time.sleep(0.002)
+        return None
+
     def stop_keeper(self, n):
         """Its oldest thread that is not one of the client's own; False: it
         cannot be done here."""
@@ -190,7 +206,9 @@ class Sitting:
     # ---- Faults ----
 
     def choose_faults(self):
-        wanted = self.options.faults or sorted(faults.TABLE)
+        # A claim that two holders cannot be is refuted by the worst.
+        wanted = self.options.faults or (
+            self.store.worst if self.options.claim else sorted(faults.TABLE))
         return [n for n in wanted
                 if n in faults.TABLE and n not in self.store.why_not]
 

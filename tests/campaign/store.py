@@ -25,6 +25,7 @@ class Store:
     promises = diary.FIFO | diary.TOKENS
     why_not = {}  # fault: why it makes no sense here
     excuses = ()  # faults that may make two holders, by the page
+    worst = (20,)  # of these: those that make two holders for sure
     needs = ()  # programs
     shimmed = True  # the wall clock of its servers can be set
 

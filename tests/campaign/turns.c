@@ -200,6 +200,7 @@ static void stay_inside(turn *t)
 {
     camp_worker *w = t->w;
     camp_client *c = w->c;
+    _Atomic uint32_t *hurry = &c->arena->hurry;
     /* Most sections are short; one in many outlives the lease, and lives by
      * its renewals. */
     bool stays = camp_draw(w, 150) == 0;
@@ -212,7 +213,8 @@ static void stay_inside(turn *t)
         take_again(t);
     if (good && camp_draw(w, 20) == 0)
         renew(t);
-    while (good && camp_now() < end && (!stays || !atomic_load(&c->stop))) {
+    while (good && camp_now() < end &&
+           !(stays && (atomic_load(&c->stop) || atomic_load(hurry)))) {
         sleep_us(stays ? 20000 + camp_draw(w, 60000) : 2000);
         /* Sometimes it writes without a look: the resource must know. */
         if (camp_draw(w, 2))

@@ -68,6 +68,12 @@ class Scene:
 
 # ---- One holds, the other waits ---------------------------------------------
 
+def finds_free(lane, key):
+    """It has it at once, and gives it back."""
+    lane.expect("try " + key, "held")
+    lane.expect("unlock " + key, "given")
+
+
 def hand_over(holder, waiter, key):
     """One holds, the other waits and has it after the release."""
     holder.expect("lock " + key, "held")
@@ -99,8 +105,7 @@ def try_it(scene):
         holder.expect("try " + key, "held")
         other.expect("try " + key, "busy")
         holder.expect("unlock " + key, "given")
-        other.expect("try " + key, "held")
-        other.expect("unlock " + key, "given")
+        finds_free(other, key)
 
 
 def again(scene):
@@ -115,8 +120,7 @@ def again(scene):
         owner.expect("unlock " + key, "given")
         other.expect("try " + key, "busy")
         owner.expect("unlock " + key, "given")
-        other.expect("try " + key, "held")
-        other.expect("unlock " + key, "given")
+        finds_free(other, key)
 
 
 def order(scene):
@@ -187,8 +191,7 @@ def keep(holder, other, key, lease_ms, calls):
         other.expect("try " + key, "busy")
         time.sleep(lease_ms / 8000)
     holder.expect("unlock " + key, "given")
-    other.expect("try " + key, "held")
-    other.expect("unlock " + key, "given")
+    finds_free(other, key)
 
 
 def patiently(scene, attempt):
@@ -359,8 +362,7 @@ def nothing_left(scene):
 def apart(holder, other, key):
     """Both have what has one name: it is not one lock."""
     holder.expect("lock " + key, "held")
-    other.expect("try " + key, "held")
-    other.expect("unlock " + key, "given")
+    finds_free(other, key)
     holder.expect("unlock " + key, "given")
     return "apart"
 
