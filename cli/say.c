@@ -164,18 +164,24 @@ static int status_of_class(int code)
     return STATUS_INTERNAL;
 }
 
+/* `native` is errno where the store is a file: a missing folder or a read-only
+ * disk is cured neither by other rights nor by another kind of URL. */
+static bool cannot_create(const hf_error *err)
+{
+    return strcmp(err->driver, "sqlite") == 0 &&
+           (err->native == ENOENT || err->native == ENOTDIR ||
+            err->native == EROFS);
+}
+
 int status_of(const hf_error *err)
 {
     switch (err->code) {
     case HF_EAUTH:
         return STATUS_PERMISSION;
     case HF_EPERM:
-        /* errno where the store is a file: a missing folder or a read-only
-         * disk is not cured by other rights. */
-        return err->native == ENOENT || err->native == ENOTDIR ||
-                       err->native == EROFS
-                   ? STATUS_CREATE
-                   : STATUS_PERMISSION;
+        return cannot_create(err) ? STATUS_CREATE : STATUS_PERMISSION;
+    case HF_EURL:
+        return cannot_create(err) ? STATUS_CREATE : STATUS_CONFIG;
     case HF_EINVAL:
         return STATUS_USAGE;
     case HF_ENOTSUP:
