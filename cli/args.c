@@ -20,6 +20,9 @@
 #include "full.h"
 #include "say.h"
 
+/* What hf_open takes; `run` asks for more at least. */
+enum { SESSION_LEAST_MS = 1000, SESSION_MOST_MS = 86400000 };
+
 static int take_value(struct args *a, const struct arg_option *o,
                       const char *attached, const char **ret)
 {
@@ -218,8 +221,11 @@ int common_take(struct common *c, const struct args *a, int id,
     case ARG_LEASE:
         if (!arg_span(a, "--lease", value, &c->lease_ms))
             return ARG_BAD;
-        if (c->lease_ms == 0) {
-            say_usage(a->command, "--lease '%s' is too short", value);
+        if (c->lease_ms < SESSION_LEAST_MS || c->lease_ms > SESSION_MOST_MS) {
+            say_usage(a->command, "--lease '%s' is too %s", value,
+                      c->lease_ms < SESSION_LEAST_MS
+                          ? "short: at least 1 second"
+                          : "long: at most a day");
             return ARG_BAD;
         }
         break;

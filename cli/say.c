@@ -6,14 +6,17 @@
  * turns an error of the library into an exit status.
  *
  * Lines come from the library's threads too (its log), so nothing here is
- * kept between calls but the two settings, made before threads exist. */
+ * kept between calls but the two settings, made before threads exist, and,
+ * behind a mutex, which lines of the log were said of late. */
 #include "say.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -71,6 +74,7 @@ static void say_raw(const char *event, const char *prefix, const char *line)
 
 /* Messages are short but for keys and words of the user, which are cut. */
 #define LINE_MAX_BYTES 1500
+enum { LINES_REMEMBERED = 16, SAY_AGAIN_SECONDS = 60 };
 
 void say_warn(const char *format, ...)
 {
@@ -164,18 +168,24 @@ static int status_of_class(int code)
     return STATUS_INTERNAL;
 }
 
+/* `native` is errno where the store is a file: a missing folder or a read-only
+ * disk is cured neither by other rights nor by another kind of URL. */
+static bool cannot_create(const hf_error *err)
+{
+    return strcmp(err->driver, "sqlite") == 0 &&
+           (err->native == ENOENT || err->native == ENOTDIR ||
+            err->native == EROFS);
+}
+
 int status_of(const hf_error *err)
 {
     switch (err->code) {
     case HF_EAUTH:
         return STATUS_PERMISSION;
     case HF_EPERM:
-        /* errno where the store is a file: a missing folder or a read-only
-         * disk is not cured by other rights. */
-        return err->native == ENOENT || err->native == ENOTDIR ||
-                       err->native == EROFS
-                   ? STATUS_CREATE
-                   : STATUS_PERMISSION;
+        return cannot_create(err) ? STATUS_CREATE : STATUS_PERMISSION;
+    case HF_EURL:
+        return cannot_create(err) ? STATUS_CREATE : STATUS_CONFIG;
     case HF_EINVAL:
         return STATUS_USAGE;
     case HF_ENOTSUP:
@@ -208,11 +218,43 @@ int say_failure(const hf_error *err)
     return status_of(err);
 }
 
+/* A store that is away is tried several times a second, and each try says so:
+ * who reads a job's mail wants each line once, and again if it goes on for
+ * long.  The library's threads come here side by side. */
+static bool said_lately(const char *line)
+{
+    static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+    static struct {
+        uint64_t hash;
+        time_t until;
+    } lines[LINES_REMEMBERED];
+    static size_t next;
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+    struct timespec now;
+    bool lately = false;
+
+    for (const char *at = line; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * UINT64_C(1099511628211);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    pthread_mutex_lock(&mu);
+    for (size_t i = 0; i < LINES_REMEMBERED && !lately; i++)
+        lately = lines[i].hash == hash && now.tv_sec < lines[i].until;
+    if (!lately) {
+        lines[next].hash = hash;
+        lines[next].until = now.tv_sec + SAY_AGAIN_SECONDS;
+        next = (next + 1) % LINES_REMEMBERED;
+    }
+    pthread_mutex_unlock(&mu);
+    return lately;
+}
+
 static void log_line(hf_log_level level, const char *line, void *user)
 {
     char copy[LINE_MAX_BYTES];
     (void)user;
     (void)level;
+    if (say_level == 0 && said_lately(line))
+        return;
     /* A loss is told by who holds the lock, with what was done about it. */
     if (say_level < 2 && strncmp(line, "lost ", 5) == 0)
         return;

@@ -198,11 +198,11 @@ typedef void hf_change_fn(hf_hold *hold, hf_state state, int reason,
 
 typedef struct hf_lock_options {
     size_t size;         /* HF_LOCK_OPTIONS */
-    int64_t wait_ms;     /* 0: do not wait; HF_FOREVER */
+    int64_t wait_ms;     /* 0, the default: do not wait; HF_FOREVER */
     hf_mode mode;        /* HF_EXCLUSIVE unless you say otherwise */
     uint32_t places;     /* of HF_PERMIT; the same for all users of a key */
-    int64_t lease_ms;    /* > 0: ends then, renewed only by hf_renew, and
-                            outlives the process */
+    int64_t lease_ms;    /* >= 100: ends then, renewed only by hf_renew, and
+                            outlives a process that dies (not hf_close) */
     int64_t at_most_ms;  /* > 0: a renewed hold is lost after this long */
     int64_t at_least_ms; /* > 0: stays taken this long, even if released */
     uint64_t owner;      /* HF_OWNER_... or your number */
@@ -215,9 +215,10 @@ typedef struct hf_lock_options {
 #define HF_LOCK_OPTIONS .size = sizeof(hf_lock_options)
 
 /* Take `key`.  Blocks; opt NULL: exclusive, for this thread, waits for ever.
- * Taken again by its owner: no round trip, same token, a handle of its own to
- * be released in its turn (permits are never re-entrant).  On success
- * *ret is yours until hf_release.
+ * Taken again by its owner, alone or shared: no round trip, same token, a
+ * handle of its own to be released in its turn (permits are never re-entrant).
+ * A wait bears with a store that is away, for a lease; then HF_EUNAVAIL.  On
+ * success *ret is yours until hf_release.
  * Expect HF_EBUSY (wait_ms 0), HF_ETIMEDOUT, HF_ECANCELED, HF_EDEADLK (you
  * hold it shared and want it alone), HF_EFULL, HF_EKIND, HF_EFORCED,
  * HF_EUNAVAIL, HF_ENOTSUP, HF_EINVAL; the lost code when a hold of this owner
@@ -388,7 +389,8 @@ typedef struct hf_break_options {
 } hf_break_options;
 #define HF_BREAK_OPTIONS .size = sizeof(hf_break_options)
 
-/* Take the lock away from who holds it, as an operator.  *ret_broken (may be
+/* Take the lock away from who holds it, as an operator.  He is told HF_EFORCED
+ * with his next renewal, a third of a lease later at most.  *ret_broken (may be
  * NULL): how many holds were marked or removed; 0 is success too.  Blocks. */
 HF_API int hf_break(hf_session *s, const char *key, const hf_break_options *opt,
                     uint32_t *ret_broken, hf_error *err);

@@ -278,17 +278,41 @@ static bool is_listed(const char *name, const char *const *list)
     return false;
 }
 
+/* The names with commas between them.  What does not fit becomes "...": a
+ * message has one line, and the driver's page has them all. */
+static void join_names(char *buf, size_t cap, const char *const *list)
+{
+    size_t len = 0;
+
+    for (; *list; list++) {
+        const char *comma = len ? ", " : "";
+        size_t more = strlen(comma) + strlen(*list);
+
+        if (len + more + sizeof ", ..." > cap) {
+            snprintf(buf + len, cap - len, "%s...", comma);
+            return;
+        }
+        snprintf(buf + len, cap - len, "%s%s", comma, *list);
+        len += more;
+    }
+}
+
 int hf__url_check_options(const hf_url *url, const char *const *known,
                           const char *const *also_known, hf_error *err)
 {
     for (size_t i = 0; i < url->option_count; i++) {
         const char *name = url->options[i].name;
+        char line[sizeof err->text];
+        int len;
 
-        if (!is_listed(name, known) && !is_listed(name, also_known))
-            return hf__error(
-                err, HF_EURL, "unknown option '%.40s' in a '%s:' URL%s%s", name,
-                url->scheme, known && *known ? "; known are: " : "",
-                known && *known ? *known : "");
+        if (is_listed(name, known) || is_listed(name, also_known))
+            continue;
+        len = snprintf(line, sizeof line,
+                       "unknown option '%.40s' in a '%s:' URL%s", name,
+                       url->scheme, known && *known ? "; known are: " : "");
+        if (known && len > 0 && (size_t)len < sizeof line)
+            join_names(line + len, sizeof line - (size_t)len, known);
+        return hf__error(err, HF_EURL, "%s", line);
     }
     return 0;
 }

@@ -135,11 +135,40 @@ static void shims(void)
     hf__url_free(url);
 }
 
+/* A wrong option is named, and beside it what would be right, as far as one
+ * line holds it. */
+static void options_are_listed(void)
+{
+    static const char *const few[] = {"sync", "network", NULL};
+    static const char *const also[] = {"seed", NULL};
+    static const char *const none[] = {NULL};
+    const char *many[40];
+    hf_url *good = parse("mem:x?network=no&seed=1");
+    hf_url *wrong = parse("mem:x?frob=1");
+    hf_error err;
+
+    EXPECT_EQ(hf__url_check_options(good, few, also, &err), 0);
+    EXPECT_CODE(hf__url_check_options(good, few, NULL, &err), HF_EURL);
+    EXPECT_STR(err.text, "unknown option 'seed' in a 'mem:' URL; known are: "
+                         "sync, network");
+    EXPECT_CODE(hf__url_check_options(wrong, none, NULL, &err), HF_EURL);
+    EXPECT_STR(err.text, "unknown option 'frob' in a 'mem:' URL");
+    EXPECT_CODE(hf__url_check_options(wrong, NULL, NULL, NULL), HF_EURL);
+    for (size_t i = 0; i < 39; i++)
+        many[i] = "a_longer_name";
+    many[39] = NULL;
+    EXPECT_CODE(hf__url_check_options(wrong, many, NULL, &err), HF_EURL);
+    EXPECT_HAS(err.text, "a_longer_name, a_longer_name, ");
+    EXPECT_STR(err.text + strlen(err.text) - 5, ", ...");
+    hf__url_free(wrong);
+    hf__url_free(good);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         TEST(paths),   TEST(authority), TEST(secrets_are_not_shown),
-        TEST(refused), TEST(shims),
+        TEST(refused), TEST(shims),     TEST(options_are_listed),
     };
 
     return run_tests(argc, argv, "url", cases, sizeof cases / sizeof *cases);

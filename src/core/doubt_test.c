@@ -5,19 +5,17 @@
 #include "harness/expect.h"
 #include "harness/runner.h"
 
-#include "base/clock.h"
+#include "core/fake_clock_test.h"
 #include "core/internal.h"
 #include "core/registry.h"
 
 enum { ROWS = 8 };
 
-static hf_nsec now_ns = HF_MS(1000000);
-
 static struct {
     hf_host host;
     uint32_t caps;
     hf_nsec clock_ahead; /* of ours */
-    hf_nsec trip;        /* how long an answer takes */
+    int64_t trip_ms;     /* how long an answer takes */
     uint64_t token;
     hf_id joined[ROWS], left;
     unsigned joins, renews, lists, leaves;
@@ -31,26 +29,6 @@ static struct {
     size_t row_count;
     void (*in_renew)(void); /* runs before it is sent */
 } stage;
-
-static hf_nsec fake_now(void *ctx)
-{
-    (void)ctx;
-    return now_ns;
-}
-
-static int64_t fake_real(void *ctx)
-{
-    (void)ctx;
-    return now_ns / 1000;
-}
-
-static void fake_random(void *ctx, void *buf, size_t len)
-{
-    (void)ctx;
-    memset(buf, 7, len);
-}
-
-static const hf__clock fake = {fake_now, fake_real, fake_random, NULL, false};
 
 /* ---- the store ---- */
 
@@ -156,7 +134,7 @@ static void stage_start(hf_store *store, hf_op *op)
         op->place->verdict = HF_GRANTED;
     }
     op->store_us = (hfd_now() + stage.clock_ahead) / 1000;
-    now_ns += stage.trip;
+    pass(stage.trip_ms);
     hfd_finish(op, op->outcome, op->error.code);
 }
 
@@ -176,7 +154,7 @@ static hf_session *open_stage(uint32_t caps)
     hf_session *session;
     hf_error err;
 
-    hf__clock_set(&fake);
+    hf__clock_set(&fake_clock);
     copy = driver;
     copy.options = none;
     stage.caps = caps;
@@ -198,11 +176,6 @@ static hf_hold *take(hf_session *session, const char *key, int64_t lease_ms)
                       &hold, &err),
               err);
     return hold;
-}
-
-static void pass(int64_t ms)
-{
-    now_ns += HF_MS(ms);
 }
 
 static void keep(hf_session *session)
@@ -385,7 +358,7 @@ static void a_store_set_forward_is_doubt(void)
     int64_t left = hf_hold_remaining_ms(fixed);
 
     stage.clock_ahead = HF_MS(5000);
-    stage.trip = HF_MS(1);
+    stage.trip_ms = 1;
     pass(10001);
     keep(session); /* its answer shows the step */
     EXPECT_EQ(hf_hold_remaining_ms(fixed), left - 10002 - 5000);

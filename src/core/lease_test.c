@@ -3,43 +3,14 @@
 #include "harness/expect.h"
 #include "harness/runner.h"
 
-#include "base/clock.h"
+#include "core/fake_clock_test.h"
 #include "core/lease.h"
-
-static hf_nsec now_ns = HF_MS(1000000);
-static int64_t real_us = INT64_C(1700000000000000);
-
-static hf_nsec fake_now(void *ctx)
-{
-    (void)ctx;
-    return now_ns;
-}
-
-static int64_t fake_real(void *ctx)
-{
-    (void)ctx;
-    return real_us;
-}
-
-static void fake_random(void *ctx, void *buf, size_t len)
-{
-    (void)ctx;
-    memset(buf, 7, len);
-}
-
-static const hf__clock fake = {fake_now, fake_real, fake_random, NULL, false};
-
-static void pass(int64_t ms)
-{
-    now_ns += HF_MS(ms);
-    real_us += ms * 1000;
-}
 
 static hf__lease begun(void)
 {
     hf__lease lease;
 
-    hf__clock_set(&fake);
+    hf__clock_set(&fake_clock);
     EXPECT_EQ(hf__lease_init(&lease, 30000, NULL), 0);
     hf__lease_began(&lease, now_ns, HF_MS(30000));
     return lease;
@@ -61,7 +32,7 @@ static void counts_from_the_send_instant(void)
     hf__lease lease;
     hf_nsec sent;
 
-    hf__clock_set(&fake);
+    hf__clock_set(&fake_clock);
     hf__lease_init(&lease, 30000, NULL);
     sent = now_ns;
     pass(5000); /* the reply took five seconds */

@@ -212,7 +212,8 @@ static int find_driver(const hf_driver **ret, const char *scheme, size_t len,
         else if (code == 1)
             code = hf__error(err, HF_EURL,
                              "unknown scheme '%.*s:': known are sqlite, mem, "
-                             "redis, postgres, mysql, odbc, zookeeper, etcd",
+                             "redis, redlock, postgres, mysql, odbc, "
+                             "etcd, zookeeper",
                              (int)len, scheme);
     }
     pthread_mutex_unlock(&loaded_mu);
@@ -224,9 +225,18 @@ static int find_for_url(const hf_driver **ret, const char *scheme,
                         hf_error *err)
 {
     const char *plus = strchr(scheme, '+');
+    hf_error whole;
 
-    if (plus && find_driver(ret, scheme, strlen(scheme), NULL) == 0)
-        return 0;
+    if (plus) {
+        int code = find_driver(ret, scheme, strlen(scheme), &whole);
+
+        /* Known as a whole ("redis+sentinel"): what stands before '+' would
+         * only fail again, under a name that the caller did not write. */
+        if (code == HF_EDRIVER && err)
+            *err = whole;
+        if (code == 0 || code == HF_EDRIVER)
+            return code;
+    }
     return find_driver(ret, scheme,
                        plus ? (size_t)(plus - scheme) : strlen(scheme), err);
 }

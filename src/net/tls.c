@@ -311,7 +311,11 @@ static int explain(SSL *ssl, int rc, int native, hf_error *err)
         (kind == SSL_ERROR_SYSCALL && native == 0)) {
         ERR_clear_error();
         return hfd_error(err, HF_EUNAVAIL, "net", 0,
-                         "the server closed the connection");
+                         "the server closed the connection%s",
+                         SSL_is_init_finished(ssl)
+                             ? ""
+                             : " in the TLS handshake (does it speak TLS on "
+                               "this port?)");
     }
     if (kind == SSL_ERROR_SYSCALL) {
         ERR_clear_error();

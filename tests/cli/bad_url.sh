@@ -10,6 +10,7 @@ one_line
 exits 78 "$hf" ls --url 'sqlite:x.db?wrong=1'
 one_line
 contains "stderr" "$err" wrong
+contains "all options" "$err" "sync, network"
 exits 78 env HOLDFAST_URL=nosuch: "$hf" ls
 echo 'this is not a database, but long enough to be looked at' >text
 exits 78 "$hf" ls --url "sqlite:$PWD/text"
@@ -20,7 +21,7 @@ ln -s elsewhere.db link.db
 [ $? -ge 69 ] || fail "a symbolic link was followed"
 one_line
 [ ! -e elsewhere.db ] || fail "a symbolic link was followed"
-"$hf" ls --url "sqlite:$PWD/no/such/folder/x.db" 2>err.txt
-[ $? -ge 69 ] || fail "a missing folder is no error"
+exits 73 "$hf" ls --url "sqlite:$PWD/no/such/folder/x.db"
 one_line
+contains "stderr" "$err" "/no/such/folder"
 [ ! -e ran ] || fail "the command ran without the lock"

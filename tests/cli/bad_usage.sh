@@ -30,6 +30,8 @@ bad run -w 4000d k -- touch ran
 bad run --lease 0 k -- touch ran
 bad run --lease 1.9 k -- touch ran
 bad run --lease -5 k -- touch ran
+bad run --lease 86401 k -- touch ran
+bad hold --lease 0.9 k
 bad run --at-most 0 k -- touch ran
 bad run --at-most -1 k -- touch ran
 bad run --at-least -1 k -- touch ran

@@ -16,6 +16,7 @@ wait "$wrapper"
 same "status" $? 76
 contains "stderr" "$(cat said)" "holdfast: lost 'k' (token "
 contains "stderr" "$(cat said)" "sent KILL to the command"
+same "lines that were said twice" "$(sort said | uniq -d)" ""
 for pid in $(cat all); do
     ends "$pid" "of the command"
 done
