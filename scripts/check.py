@@ -9,9 +9,9 @@ build's tests.txt lists (cmake/tests.cmake), which wait for that build alone.
 Two queues are worked off side by side.  Heavy jobs (builds, clang-tidy, the
 simulator: what computes without a pause) run `nice`d, as many as there are
 cores.  All others sleep most of the time and mind how long they are kept
-waiting: three a core, the longest allowed first, and of those marked calm one
-a core; one more now and then while the processors have little to do.  Jobs
-marked serial run alone, at the end.
+waiting: four a core, the longest allowed first, and of those marked calm one
+a core; one more each second while these leave a third of the processors' time
+to the heavy ones, or to nobody.  Jobs marked serial run alone, at the end.
 
 On the build server (CI=true) a skipped test counts as a failed one, unless its
 reason begins with `needs ` (the machine lacks something that no package brings)
@@ -33,10 +33,11 @@ import time
 from check_run import BUILD, LOGS, ROOT, Job, Tally, kill_all, run_job, say
 
 CORES = os.cpu_count() or 1
-AT_ONCE = 3 * CORES  # of the jobs that are not heavy
+AT_ONCE = 4 * CORES  # of the jobs that are not heavy
 CALM_AT_ONCE = CORES
-MOST_AT_ONCE = 8 * CORES  # while the processors are idle for half of the time
-LOOK_S = 2.0  # of what is idle
+MOST_AT_ONCE = 7 * CORES  # while they leave so much of the processors' time:
+LEFT_OVER = 0.35
+LOOK_S = 1.0  # between two looks at that
 
 # name, arguments of cmake; the first is the one that the plain tests run in.
 # In this order they are made, so that the longest tests are not the last.  The
@@ -69,24 +70,27 @@ SOURCE_GROUPS = [
 
 
 class Idleness:
-    """How much of the processors' time nobody wanted, a look at a time."""
+    """How much of the processors' time nobody wanted who is in a hurry.
+
+    What the heavy jobs take is as good as idle: they are nice.
+    """
 
     def __init__(self):
         self.since, self.before = 0.0, (0, 0)
 
     def enough(self):
-        """Was half of it left since the last look, LOOK_S ago or longer?"""
+        """Was LEFT_OVER left since the last look, LOOK_S ago or longer?"""
         now = time.monotonic()
         if now - self.since < LOOK_S:
             return False
         with open("/proc/stat") as f:
             fields = [int(n) for n in f.readline().split()[1:9]]
-        idle, total = fields[3], sum(fields)
+        idle, total = fields[1] + fields[3], sum(fields)
         passed = total - self.before[1]
         left = (idle - self.before[0]) / passed if passed > 0 else 0
         known = self.since > 0
         self.since, self.before = now, (idle, total)
-        return known and left > 0.5
+        return known and left > LEFT_OVER
 
 
 class Queues:

@@ -11,7 +11,7 @@ Where the kernel shares the processors among sessions first (autogroup), being
 nice inside one's own session helps nobody: the session is made nice, too.
 HF_NICE says how nice, for a machine that has other work besides: 0 is not.
 
-A test with leases of a second that fails while six others run may only have
+A test with leases of a second that fails while eight others run may only have
 been too slow.  So it has a second run, alone, when all others are done, and
 both outcomes are shown.  Not where an invariant fell or a sanitizer spoke, and
 not where time plays no part: what fails there has failed.
