@@ -356,9 +356,15 @@ def delay(s, rng):
 
 
 def strike(s, rng, word):
-    for link in fronts(s, rng):
+    """The next bytes of a link; if none come it is taken back."""
+    links = fronts(s, rng)
+    for link in links:
         s.store.relay.say(word, link)
-    return 0.1, lambda: None
+
+    def heal():
+        for link in links:
+            s.store.relay.say("calm", link)
+    return 0.3, heal
 
 
 @fault(15, "a request is cut off", NETWORK)
@@ -376,9 +382,8 @@ def spoil(s, rng):
     return strike(s, rng, rng.choice(("half", "noise")))
 
 
-@fault(26, "connections go on at another's", NETWORK)
+@fault(26, "connections go on at another's, between commands", NETWORK)
 def swap(s, rng):
-    links = list(fronts(s, rng))
-    for link in links:
+    for link in fronts(s, rng):
         s.store.relay.say("swap", link, s.store.swaps_with(link, rng))
-    return 0.1, lambda: None
+    return 1.1, lambda: None  # the relay waits for a quiet moment

@@ -22,6 +22,7 @@ COUNTS = (("granted", "acquisitions"), ("lost", "holds lost"),
 INJECTED, KINDS = "**faults injected**", "of kinds"
 BROKEN, HANGS = "**violations**", "of these hangs"
 LEFT = "of these something left behind"
+RESTARTS = "restarts of servers that ran and served nobody"
 
 PAGE = """# The campaign
 
@@ -109,7 +110,7 @@ def column(one, options):
     cells.update({INJECTED: sum(one.injected.values()),
                   KINDS: len(one.injected), BROKEN: len(one.problems),
                   HANGS: count(one.problems, 9),
-                  LEFT: count(one.problems, 8)})
+                  LEFT: count(one.problems, 8), RESTARTS: one.restarts})
     why = {}
     for number, reason in one.store.why_not.items():
         why.setdefault(reason, set()).add(number)
@@ -124,7 +125,7 @@ def column(one, options):
 def rows():
     return ([name_row(n) for n in faults.order()]
             + [name for _, name in COUNTS]
-            + [INJECTED, KINDS, BROKEN, HANGS, LEFT])
+            + [INJECTED, KINDS, BROKEN, HANGS, LEFT, RESTARTS])
 
 
 def line(name, cells):

@@ -26,6 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 THREADS = (3, 1, 2, 1)  # of each client
 KEYS = 3
 END_S = 90  # for a client to end
+UNKNOWN = "nobody can say what"
 EVERY_S = 100  # a break so often, in which wake-ups are judged
 TRACE_SEIZE, TRACE_INTERRUPT, TRACE_DETACH = 0x4206, 0x4207, 17
 WAIT_ALL = 0x40000000  # also for threads
@@ -51,7 +52,7 @@ class Sitting:
         self.lives, self.next_life = {}, 1
         self.problems, self.injected, self.tried = [], {}, {}
         self.heals = []  # (when, number, strikes, heal)
-        self.output = ""
+        self.output, self.restarts = "", 0
 
     # ---- Clients ----
 
@@ -255,13 +256,29 @@ class Sitting:
             time.sleep(0.02)
 
     def await_servers(self):
-        """Elections take their time; without one the store is to blame, not
-        its clients."""
-        end = time.monotonic() + PATIENCE
+        """Elections take their time.  Servers that serve nobody although they
+        all run are started again, as their operator would; that is counted,
+        since their clients are not to blame."""
+        begin, helped = time.monotonic(), False
         while not self.store.stands():
-            if time.monotonic() > end:
+            waited = time.monotonic() - begin
+            if waited > 2 * PATIENCE:
                 raise NoServer("the servers did not find a leader again")
+            if waited > PATIENCE / 2 and not helped:
+                self.restart_all()
+                helped = True
             time.sleep(0.1)
+
+    def restart_all(self):
+        self.restarts += 1
+        self.diary.write("FAULT", code=8)
+        for server in self.store.everybody():
+            server.kill()
+        for server in self.store.everybody():
+            server.start()
+        for server in self.store.everybody():
+            server.wait_ready()
+        self.diary.write("HEALED", code=8)
 
     def rest(self, seconds):
         """Nobody strikes; but a client may crash all the same."""
@@ -324,15 +341,18 @@ class Sitting:
                 [self.part("campaign_client"), "--residue", self.store.direct],
                 env=env, capture_output=True, text=True, timeout=60)
         except subprocess.TimeoutExpired:
-            return "nobody can say"
+            return UNKNOWN
+        if done.returncode != 0:
+            return "%s: %s" % (UNKNOWN, done.stderr.strip())
         return "" if done.stdout.strip() == "0" else (
             "%s entries %s" % (done.stdout.strip(), done.stderr.strip()))
 
     def look_for_residue(self):
-        """The killed are noticed when their lease ends."""
-        end = time.monotonic() + 2 * self.lease + 10
-        left = "?"
-        while left and time.monotonic() < end:
+        """The killed are noticed when their lease ends; a busy machine may
+        need a while to answer at all."""
+        begin, left = time.monotonic(), UNKNOWN
+        while left and time.monotonic() < begin + (
+                PATIENCE if left.startswith(UNKNOWN) else 2 * self.lease + 10):
             left = self.count_entries() or self.store.residue()
             time.sleep(0.1)
         if left:
