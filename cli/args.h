@@ -57,6 +57,26 @@ struct arg_option {
         ARG_VERBOSE, 'v', "verbose", false                                     \
     }
 
+/* What single commands have besides; `run` and `hold` also those of take.h. */
+#define ARG_RUN_OPTIONS                                                        \
+    {ARG_COMMAND, 'c', "command", true}, {ARG_NO_FORK, 'F', "no-fork", false}, \
+        {ARG_CLOSE, 'o', "close", false},                                      \
+        {ARG_KILL_AFTER, 0, "kill-after", true},                               \
+    {                                                                          \
+        ARG_UNLOCK, 'u', "unlock", false                                       \
+    }
+#define ARG_BREAK_OPTIONS                                                      \
+    {ARG_TOKEN, 0, "token", true},                                             \
+    {                                                                          \
+        ARG_NOW, 0, "now", false                                               \
+    }
+#define ARG_DDL_OPTIONS                                                        \
+    {ARG_SCHEMA, 0, "schema", true}, {ARG_PREFIX, 0, "prefix", true},          \
+        {ARG_FORMAT, 0, "format", true},                                       \
+    {                                                                          \
+        ARG_GUARD, 0, "guard", false                                           \
+    }
+
 struct args {
     const char *command; /* for complaints */
     const struct arg_option *options;

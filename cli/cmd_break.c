@@ -29,8 +29,10 @@ static int print_broken(const struct simple *w, uint32_t caps, uint32_t broken)
                         broken == 1 ? "" : "s");
         text_name(&out, w->word, strlen(w->word));
         if (broken > 0)
-            text_put(&out, !w->now ? "; it is passed on when its holder has "
-                                     "left, a lease later at the latest"
+            text_put(&out, !w->now ? "; its holder hears of it within a third "
+                                     "of its lease, and it is passed on when "
+                                     "that has left, a lease later at the "
+                                     "latest"
                            : caps & HF_CAP_TOKEN
                                ? "; it is passed on now, and only the token "
                                  "stops its former holder"
@@ -42,28 +44,19 @@ static int print_broken(const struct simple *w, uint32_t caps, uint32_t broken)
     return status == 0 && broken == 0 ? STATUS_BUSY : status;
 }
 
-static const struct arg_option options[] = {ARG_COMMON_OPTIONS,
-                                            {ARG_TOKEN, 0, "token", true},
-                                            {ARG_NOW, 0, "now", false},
-                                            {0}};
+static const struct arg_option options[] = {
+    ARG_COMMON_OPTIONS, ARG_BREAK_OPTIONS, {0}};
 
 static int main_break(int argc, char **argv)
 {
     struct simple w;
-    struct args names = {.command = "break"};
     hf_session *s;
     hf_error err;
     uint32_t broken = 0;
     int got = simple_read(&command_break, options, argc, argv, &w);
     if (got != 0)
         return simple_status(got);
-    if (w.word == NULL)
-        return say_usage("break", "no key; say which lock to break");
-    if (!arg_key(&names, w.word))
-        return STATUS_USAGE;
-    int status = common_settle(&w.common);
-    if (status == 0)
-        status = common_open(&w.common, &s);
+    int status = simple_open_key(&w, "break", "break", &s);
     if (status != 0)
         return status;
     hf_break_options opt = {HF_BREAK_OPTIONS, .token = w.token, .now = w.now};

@@ -16,12 +16,8 @@ struct wish {
     bool guard;
 };
 
-static const struct arg_option options[] = {ARG_COMMON_OPTIONS,
-                                            {ARG_SCHEMA, 0, "schema", true},
-                                            {ARG_PREFIX, 0, "prefix", true},
-                                            {ARG_FORMAT, 0, "format", true},
-                                            {ARG_GUARD, 0, "guard", false},
-                                            {0}};
+static const struct arg_option options[] = {
+    ARG_COMMON_OPTIONS, ARG_DDL_OPTIONS, {0}};
 
 static int take_word(struct wish *w, const char *value)
 {

@@ -73,9 +73,7 @@ static int main_doctor(int argc, char **argv)
         return simple_status(got);
     if (w.word != NULL)
         return say_usage("doctor", "'%s' is one word too many", w.word);
-    int status = common_settle(&w.common);
-    if (status == 0)
-        status = common_open(&w.common, &s);
+    int status = simple_open(&w, &s);
     if (status != 0)
         return status;
     status = examine(&w, s);

@@ -121,9 +121,7 @@ static int main_ls(int argc, char **argv)
     int got = simple_read(&command_ls, options, argc, argv, &w);
     if (got != 0)
         return simple_status(got);
-    int status = common_settle(&w.common);
-    if (status == 0)
-        status = common_open(&w.common, &s);
+    int status = simple_open(&w, &s);
     if (status != 0)
         return status;
     if (entry_collect(s, w.word, false, &list, &err) != 0)

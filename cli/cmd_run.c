@@ -216,14 +216,7 @@ static int run_forked(const struct run *r)
 /* ---- The words -------------------------------------------------------- */
 
 static const struct arg_option options[] = {
-    ARG_COMMON_OPTIONS,
-    ARG_TAKE_OPTIONS,
-    {ARG_COMMAND, 'c', "command", true},
-    {ARG_NO_FORK, 'F', "no-fork", false},
-    {ARG_CLOSE, 'o', "close", false},
-    {ARG_KILL_AFTER, 0, "kill-after", true},
-    {ARG_UNLOCK, 'u', "unlock", false},
-    {0}};
+    ARG_COMMON_OPTIONS, ARG_TAKE_OPTIONS, ARG_RUN_OPTIONS, {0}};
 
 static int read_option(struct run *r, const struct args *a, int id,
                        const char *value)

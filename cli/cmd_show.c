@@ -72,7 +72,6 @@ static const struct arg_option options[] = {ARG_COMMON_OPTIONS, {0}};
 static int main_show(int argc, char **argv)
 {
     struct simple w;
-    struct args names = {.command = "show"};
     struct entry_list list = {0};
     struct text out = {0};
     hf_session *s;
@@ -80,13 +79,7 @@ static int main_show(int argc, char **argv)
     int got = simple_read(&command_show, options, argc, argv, &w);
     if (got != 0)
         return simple_status(got);
-    if (w.word == NULL)
-        return say_usage("show", "no key; say which lock to show");
-    if (!arg_key(&names, w.word))
-        return STATUS_USAGE;
-    int status = common_settle(&w.common);
-    if (status == 0)
-        status = common_open(&w.common, &s);
+    int status = simple_open_key(&w, "show", "show", &s);
     if (status != 0)
         return status;
     if (entry_collect(s, w.word, true, &list, &err) != 0) {

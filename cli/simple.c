@@ -41,3 +41,18 @@ int simple_status(int got)
 {
     return got == ARG_HELP ? STATUS_OK : STATUS_USAGE;
 }
+
+int simple_open(struct simple *w, hf_session **ret)
+{
+    int status = common_settle(&w->common);
+    return status != 0 ? status : common_open(&w->common, ret);
+}
+
+int simple_open_key(struct simple *w, const char *command, const char *wish,
+                    hf_session **ret)
+{
+    const struct args a = {.command = command};
+    if (w->word == NULL)
+        return say_usage(command, "no key; say which lock to %s", wish);
+    return arg_key(&a, w->word) ? simple_open(w, ret) : STATUS_USAGE;
+}

@@ -24,20 +24,8 @@ enum { WORDS = 64, SAID_MAX = 4096 };
 void __sanitizer_set_report_fd(void *fd) __attribute__((weak));
 
 static const struct arg_option options[] = {
-    ARG_COMMON_OPTIONS,
-    ARG_TAKE_OPTIONS,
-    {ARG_COMMAND, 'c', "command", true},
-    {ARG_NO_FORK, 'F', "no-fork", false},
-    {ARG_CLOSE, 'o', "close", false},
-    {ARG_KILL_AFTER, 0, "kill-after", true},
-    {ARG_UNLOCK, 'u', "unlock", false},
-    {ARG_TOKEN, 0, "token", true},
-    {ARG_NOW, 0, "now", false},
-    {ARG_SCHEMA, 0, "schema", true},
-    {ARG_PREFIX, 0, "prefix", true},
-    {ARG_FORMAT, 0, "format", true},
-    {ARG_GUARD, 0, "guard", false},
-    {0}};
+    ARG_COMMON_OPTIONS, ARG_TAKE_OPTIONS, ARG_RUN_OPTIONS,
+    ARG_BREAK_OPTIONS,  ARG_DDL_OPTIONS,  {0}};
 
 /* ---- What is said -------------------------------------------------------- */
 
