@@ -1,9 +1,10 @@
 /* redis_lost_test.c - requests and replies that get lost on the way.
  *
  * Between the session and a real server stands a proxy that cuts, swallows,
- * delays or falsifies exactly one command, or all.  Whatever happens: one
- * entry and no second one, a hold only if the server granted it, a token above
- * all before, and nothing left behind when the session has gone. */
+ * delays or falsifies exactly one command, or all, or goes on at another
+ * connection.  Whatever happens: one entry and no second one, a hold only if
+ * the server granted it, a token above all before, and nothing left behind when
+ * the session has gone. */
 #include "redis_fault_test.h"
 
 #include <string.h>
@@ -274,6 +275,40 @@ static void push_is_lost(void)
     expect_clean(&w, 1);
 }
 
+static long long count_channels(const world *w)
+{
+    return server_number(w->s, "EVAL return(#redis.call('pubsub','channels')) "
+                               "0");
+}
+
+/* All connections go on at others of the server's, and nobody is told: who
+ * waits listens again by himself, and nobody behind him is served first. */
+static void pushes_at_another(void)
+{
+    world w = world_begin(NULL, "ns=t");
+    hf_session *s = open_at(w.through, 10000), *rival = open_at(w.direct, 0),
+               *late = open_at(w.direct, 0);
+    hf_hold *hold = take(rival, "k");
+    waiter first, second;
+    unsigned before;
+
+    waiter_start(&first, s);
+    AWAIT(count_channels(&w) == 1);
+    before = proxy_count(w.p, "SUBSCRIBE");
+    proxy_swap(w.p);
+    AWAIT(proxy_count(w.p, "SUBSCRIBE") > before && count_channels(&w) == 1);
+    waiter_start(&second, late);
+    AWAIT(count_entries(rival) == 3 && count_channels(&w) == 2);
+    give(hold);
+    waiter_end(&first);
+    waiter_end(&second);
+    EXPECT(first.token < second.token);
+    hf_close(s);
+    hf_close(rival);
+    hf_close(late);
+    expect_clean(&w, 1);
+}
+
 /* All connections end at once: who holds goes on, who waits is granted. */
 static void all_connections_cut(void)
 {
@@ -424,6 +459,7 @@ static const test_case cases[] = {TEST(join_reply_lost),
                                   TEST_LIMIT(renew_is_lost, 120),
                                   TEST(renew_reply_late),
                                   TEST(push_is_lost),
+                                  TEST(pushes_at_another),
                                   TEST_LIMIT(all_connections_cut, 90),
                                   TEST_LIMIT(black_hole, 90),
                                   TEST_LIMIT(nonsense_is_no_hold, 120),

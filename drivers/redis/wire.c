@@ -427,6 +427,7 @@ static void look_for_late(redis_wire *wire)
     if (redis_push_wanted(wire) && redis_dial_summon(wire) != 0)
         redis_wire_remind(wire, now + HF_MS(500));
     redis_unlock(wire);
+    redis_push_prove(wire, now);
     while ((call = redis_calls_take(&late)))
         refuse_late(wire, call);
     while ((call = redis_calls_take(&again)))

@@ -1,8 +1,8 @@
 /* wire_inside.h - what the files of the wire share.
  *
  * wire.c has the calls, wire_conn.c one connection, wire_dial.c how one comes
- * to stand, wire_push.c channels and parked threads, wire_again.c calls that
- * came to the wrong server.
+ * to stand, wire_push.c channels and parked threads, wire_hear.c what is
+ * pushed, wire_again.c calls that came to the wrong server.
  *
  * Locks: `mu` guards everything but what is said otherwise; it is a leaf, but
  * is taken inside hf__pipe_begin .. end, so no function of a pipe is called
@@ -50,6 +50,12 @@ typedef struct redis_conn {
     hf_nsec used;        /* when something was sent last */
     redis_calls sent;    /* who expects an answer, in order */
     resp_scan scan;      /* the reader's */
+    /* of the one for pushes */
+    unsigned standing[2]; /* channels that stand: of a slot [1], all others */
+    unsigned owed;        /* SUBSCRIBEs and UNSUBSCRIBEs without an answer */
+    unsigned proof_after; /* so many of those come before the proof's */
+    hf_nsec proof_sent;   /* 0: no proof is under way */
+    hf_nsec proof_due;    /* the next, or the end of its time; 0: none */
     redis_server server;
     unsigned find;           /* the number of the find that named it */
     char where[REDIS_WHERE]; /* the address, for messages */
@@ -60,6 +66,7 @@ typedef struct redis_channel {
     unsigned refs;    /* listens without an unlisten; 0: on its way out */
     unsigned asked;   /* SUBSCRIBEs of this connection without an answer */
     unsigned unasked; /* UNSUBSCRIBEs */
+    bool stands;      /* by the answers so far */
     bool pattern;
     size_t len;
     char name[];
@@ -203,11 +210,25 @@ int redis_conn_settle(redis_conn *conn, hf_error *err);
 /* ---- wire_push.c ---- */
 
 bool redis_push_wanted(const redis_wire *wire); /* with mu held */
+bool redis_push_used(const redis_wire *wire);   /* the same; somebody listens */
+/* With mu held; NULL: there is none. */
+redis_channel *redis_push_find(redis_wire *wire, const char *name, size_t len,
+                               bool pattern);
+/* Forget what nobody listens to and the server owes no answer about; with mu
+ * held. */
+void redis_push_sweep(redis_wire *wire);
 /* It stands: subscribe to everything.  Takes the reference. */
 void redis_push_stands(redis_wire *wire, redis_conn *conn);
-ssize_t redis_push_received(redis_conn *conn, const char *bytes, size_t len,
-                            hf_error *err);
 void redis_push_broken(redis_conn *conn, const hf_error *why);
 void redis_push_free(redis_wire *wire);
+
+/* ---- wire_hear.c ---- */
+
+ssize_t redis_push_received(redis_conn *conn, const char *bytes, size_t len,
+                            hf_error *err);
+/* It is asked now and then, from now on, whether it still listens; with mu
+ * held. */
+void redis_push_prove_later(redis_conn *conn);
+void redis_push_prove(redis_wire *wire, hf_nsec now); /* if it is time */
 
 #endif

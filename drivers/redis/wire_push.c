@@ -1,9 +1,9 @@
-/* wire_push.c - channels, what is published on them, and threads that sleep.
+/* wire_push.c - channels, their connection, and threads that sleep.
  *
  * Answers: how does a waiter hear, and what if the connection goes?  One
  * connection carries all channels.  A sleeping thread of a caller reads it when
  * nobody else does, so a push needs no other thread to wake it; without one the
- * epoll's owner reads.  Knows nothing of what the messages mean.
+ * epoll's owner reads.  Knows nothing of what comes on it (wire_hear.c).
  *
  * The table of channels and the commands about them change together, between
  * hf__pipe_begin and end, so the server sees SUBSCRIBE and UNSUBSCRIBE in the
@@ -33,17 +33,22 @@ typedef struct redis_parker {
 
 /* ---- The table; with mu held ---- */
 
-bool redis_push_wanted(const redis_wire *wire)
+bool redis_push_used(const redis_wire *wire)
 {
     const redis_channel *at = wire->channels;
 
     while (at && at->refs == 0)
         at = at->next;
-    return at && !wire->push && !wire->closing;
+    return at != NULL;
 }
 
-static redis_channel *find_channel(redis_wire *wire, const char *name,
-                                   size_t len, bool pattern)
+bool redis_push_wanted(const redis_wire *wire)
+{
+    return !wire->push && !wire->closing && redis_push_used(wire);
+}
+
+redis_channel *redis_push_find(redis_wire *wire, const char *name, size_t len,
+                               bool pattern)
 {
     redis_channel *at = wire->channels;
 
@@ -68,8 +73,7 @@ static redis_channel *add_channel(redis_wire *wire, const char *name,
     return channel;
 }
 
-/* Forget what nobody listens to and the server owes no answer about. */
-static void sweep_channels(redis_wire *wire)
+void redis_push_sweep(redis_wire *wire)
 {
     redis_channel **at = &wire->channels;
 
@@ -88,10 +92,12 @@ static void sweep_channels(redis_wire *wire)
 
 static void forget_answers(redis_wire *wire)
 {
-    for (redis_channel *at = wire->channels; at; at = at->next)
+    for (redis_channel *at = wire->channels; at; at = at->next) {
         at->asked = at->unasked = 0;
+        at->stands = false;
+    }
     wire->unconfirmed = 0;
-    sweep_channels(wire);
+    redis_push_sweep(wire);
 }
 
 void redis_push_free(redis_wire *wire)
@@ -115,11 +121,13 @@ static void write_command(hf__buf *out, const redis_channel *channel,
     resp_word(out, channel->name, channel->len);
 }
 
-static void ask_for(redis_wire *wire, redis_channel *channel, hf__buf *out)
+static void ask_for(redis_conn *conn, redis_channel *channel, hf__buf *out)
 {
-    write_command(out, channel, wire->sharded, true);
+    write_command(out, channel, conn->wire->sharded, true);
     channel->asked++;
-    wire->unconfirmed++;
+    conn->wire->unconfirmed++;
+    conn->owed++;
+    redis_push_prove_later(conn);
 }
 
 /* The connection, with a reference, and its sending side begun; NULL: none.
@@ -162,7 +170,7 @@ int redis_wire_listen(redis_wire *wire, const char *channel, size_t len,
     int code = 0;
 
     redis_lock(wire);
-    at = find_channel(wire, channel, len, pattern);
+    at = redis_push_find(wire, channel, len, pattern);
     if (!at)
         at = add_channel(wire, channel, len, pattern);
     if (!at) {
@@ -170,13 +178,14 @@ int redis_wire_listen(redis_wire *wire, const char *channel, size_t len,
     } else if (at->refs++ == 0 && is_standing(wire, conn, out)) {
         size_t before = hf__buf_len(out);
 
-        ask_for(wire, at, out);
+        ask_for(conn, at, out);
         if (out->failed) {
             redis_take_back(out, before);
             at->refs--;
             at->asked--;
             wire->unconfirmed--;
-            sweep_channels(wire);
+            conn->owed--;
+            redis_push_sweep(wire);
             code = HF_ENOMEM;
         }
     }
@@ -195,7 +204,7 @@ void redis_wire_unlisten(redis_wire *wire, const char *channel, size_t len,
     redis_channel *at;
 
     redis_lock(wire);
-    at = find_channel(wire, channel, len, pattern);
+    at = redis_push_find(wire, channel, len, pattern);
     if (at && at->refs > 0 && --at->refs == 0) {
         if (is_standing(wire, conn, out)) {
             size_t before = hf__buf_len(out);
@@ -203,12 +212,14 @@ void redis_wire_unlisten(redis_wire *wire, const char *channel, size_t len,
             write_command(out, at, wire->sharded, false);
             /* Without memory it stays subscribed until the next connection;
              * what comes then is told and means nothing to anybody. */
-            if (out->failed)
+            if (out->failed) {
                 redis_take_back(out, before);
-            else
+            } else {
                 at->unasked++;
+                conn->owed++;
+            }
         }
-        sweep_channels(wire);
+        redis_push_sweep(wire);
     }
     redis_unlock(wire);
     end_push(conn, out);
@@ -244,7 +255,7 @@ void redis_push_stands(redis_wire *wire, redis_conn *conn)
 
         forget_answers(wire);
         for (redis_channel *at = wire->channels; at; at = at->next)
-            ask_for(wire, at, out);
+            ask_for(conn, at, out);
         stands = !out->failed;
         if (stands) {
             /* From here on it may break and be dropped by others. */
@@ -287,124 +298,6 @@ void redis_push_broken(redis_conn *conn, const hf_error *why)
     wire->listener.doubt(wire->listener.ctx, HF_EUNAVAIL, why->text);
     /* Whoever called us is inside the pipe and has a reference of his own. */
     redis_conn_drop(conn);
-}
-
-/* ---- What is pushed ---- */
-
-/* [subscribe, channel, count] and its like: true: all that was asked for
- * stands now.  *ret_gone: the server has ended a channel that we did not give
- * up; it does that when a slot goes to another node. */
-static bool note_answer(redis_wire *wire, const resp *name, bool subscribed,
-                        bool pattern, bool *ret_gone)
-{
-    redis_channel *channel;
-    bool all = false;
-
-    redis_lock(wire);
-    channel = name->type == RESP_STRING
-                  ? find_channel(wire, name->text, name->len, pattern)
-                  : NULL;
-    if (channel && subscribed && channel->asked > 0) {
-        channel->asked--;
-        all = --wire->unconfirmed == 0;
-        if (all)
-            memset(&wire->push_backoff, 0, sizeof wire->push_backoff);
-    } else if (channel && !subscribed && channel->unasked > 0) {
-        channel->unasked--;
-    } else if (channel && !subscribed) {
-        *ret_gone = true;
-    }
-    sweep_channels(wire);
-    redis_unlock(wire);
-    return all;
-}
-
-static void tell_message(redis_wire *wire, const resp *channel,
-                         const resp *text)
-{
-    if (channel->type == RESP_STRING && text->type == RESP_STRING)
-        wire->listener.message(wire->listener.ctx, channel->text, channel->len,
-                               text->text, text->len);
-}
-
-/* False: the connection is of no use any more. */
-static bool take_push(redis_wire *wire, const resp *push)
-{
-    resp kind = resp_item(push, 0), a = resp_item(push, 1),
-         b = resp_item(push, 2), c;
-    bool all = false, gone = false;
-
-    if (resp_is(&kind, "message") || resp_is(&kind, "smessage")) {
-        tell_message(wire, &a, &b);
-    } else if (resp_is(&kind, "pmessage")) {
-        c = resp_item(push, 3);
-        tell_message(wire, &b, &c);
-    } else if (resp_is(&kind, "subscribe") || resp_is(&kind, "ssubscribe")) {
-        all = note_answer(wire, &a, true, false, &gone);
-    } else if (resp_is(&kind, "psubscribe")) {
-        all = note_answer(wire, &a, true, true, &gone);
-    } else if (resp_is(&kind, "unsubscribe") ||
-               resp_is(&kind, "sunsubscribe")) {
-        note_answer(wire, &a, false, false, &gone);
-    } else if (resp_is(&kind, "punsubscribe")) {
-        note_answer(wire, &a, false, true, &gone);
-    }
-    if (all)
-        wire->listener.listening(wire->listener.ctx);
-    return !gone;
-}
-
-/* Not permitted, mostly: nothing is heard of that channel, and its waiters
- * look by the clock.  True: the server is not the one, or of no use. */
-static bool take_error(redis_conn *conn, const resp *reply, hf_error *ret)
-{
-    const redis_finder *finder = conn->wire->finder;
-    bool cut = false;
-
-    redis_error_of(reply, ret, &cut);
-    if (finder && finder->stray(finder->ctx, reply) != REDIS_STRAY_NOT)
-        return true;
-    hfd_log(HF_LOG_ERROR, "redis: %s: a channel is refused: %s", conn->where,
-            ret->text);
-    return cut;
-}
-
-ssize_t redis_push_received(redis_conn *conn, const char *bytes, size_t len,
-                            hf_error *err)
-{
-    redis_wire *wire = conn->wire;
-    hf_error said = {0};
-    size_t eaten = 0;
-    bool cut = false;
-
-    while (eaten < len && !cut) {
-        long size = resp_more(&conn->scan, bytes + eaten, len - eaten);
-        resp reply;
-
-        if (size == 0)
-            break;
-        memset(&conn->scan, 0, sizeof conn->scan);
-        if (size < 0) {
-            hfd_error(err, HF_EPROTO, "redis", 0,
-                      "%s: a push that is not Redis's protocol", conn->where);
-            return -1;
-        }
-        reply = resp_at(bytes + eaten);
-        eaten += (size_t)size;
-        if (reply.type == RESP_ARRAY && !take_push(wire, &reply)) {
-            cut = true;
-            hfd_error(&said, HF_EUNAVAIL, "redis", 0,
-                      "the slot of these channels went to another node");
-        } else if (reply.type == RESP_ERROR) {
-            cut = take_error(conn, &reply, &said);
-        }
-    }
-    if (cut) {
-        hfd_error(err, said.code, "redis", said.native, "%s: %s", conn->where,
-                  said.text);
-        return -1;
-    }
-    return (ssize_t)eaten;
 }
 
 /* ---- Parked threads ---- */

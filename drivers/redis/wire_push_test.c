@@ -1,9 +1,10 @@
 /* wire_push_test.c - who is let in, and what is pushed.
  *
  * Handshakes with servers that are not what we want, each with the sentence
- * that helps; channels that come and go while connections are cut; threads that
- * are parked over all of that. */
+ * that helps; channels that come and go while connections are cut, or go on at
+ * another one of the server's; threads that are parked over all of that. */
 #include "harness/expect.h"
+#include "harness/proxy.h"
 #include "harness/runner.h"
 #include "harness/server.h"
 
@@ -208,6 +209,117 @@ static void channels_come_back(void)
     close_world(&w);
 }
 
+/* ---- A connection that is another one's, and nobody says so ---- */
+
+/* A world that has a proxy in between. */
+static proxy *open_behind(world *w, const server_options *options)
+{
+    hf_error err = {0};
+    proxy *p;
+
+    memset(w, 0, sizeof *w);
+    w->server = server_start(options);
+    p = proxy_start(w->server->port);
+    EXPECT_OK(open_wire(w, proxy_port(p), options ? options->password : NULL, 1,
+                        &err),
+              err);
+    start_keeper(w);
+    return p;
+}
+
+static void close_behind(world *w, proxy *p)
+{
+    stop_keeper(w);
+    redis_wire_close(w->wire);
+    proxy_stop(p);
+    server_stop(w->server);
+}
+
+/* It was noticed, and all channels stand again. */
+static void expect_back(world *w, int before)
+{
+    EXPECT(WAIT_FOR(atomic_load(&w->listening) > before, 30000));
+    EXPECT(atomic_load(&w->doubts) > 0);
+    expect_message(w, "one", "once");
+    expect_message(w, "px", "more");
+}
+
+static void at_another_connection(void)
+{
+    server_options locked = {.password = "s3cret"};
+
+    for (int i = 0; i < 2; i++) {
+        world w;
+        proxy *p = open_behind(&w, i ? &locked : NULL);
+        int before;
+
+        listen_to(&w, "p*", true);
+        listen_to(&w, "one", false);
+        before = atomic_load(&w.listening);
+        proxy_swap(p);
+        expect_back(&w, before);
+        close_behind(&w, p);
+    }
+}
+
+/* Who listens next subscribes there, and only he would hear. */
+static void at_another_and_one_more(void)
+{
+    world w;
+    proxy *p = open_behind(&w, NULL);
+    int before;
+
+    listen_to(&w, "p*", true);
+    listen_to(&w, "one", false);
+    before = atomic_load(&w.listening);
+    proxy_swap(p);
+    EXPECT_EQ(redis_wire_listen(w.wire, "two", 3, false), 0);
+    expect_back(&w, before);
+    expect_message(&w, "two", "too");
+    close_behind(&w, p);
+}
+
+/* Commands on the connection for pushes whose answer never comes. */
+static void answers_that_are_missing(void)
+{
+    static const proxy_rule rules[] = {
+        {.command = "SUBSCRIBE", .nth = 1, .act = PROXY_SWALLOW},
+        {.command = "SUBSCRIBE", .nth = 1, .act = PROXY_DROP_REPLY},
+        {.command = "PING", .nth = 1, .act = PROXY_SWALLOW}};
+
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        world w;
+        proxy *p = open_behind(&w, NULL);
+        int before;
+
+        listen_to(&w, "p*", true);
+        before = atomic_load(&w.listening);
+        proxy_set(p, &rules[i]);
+        EXPECT_EQ(redis_wire_listen(w.wire, "one", 3, false), 0);
+        if (strcmp(rules[i].command, "PING") == 0)
+            before++; /* that it stands is told, then it is cut */
+        expect_back(&w, before);
+        close_behind(&w, p);
+    }
+}
+
+/* Nothing stands since nothing is allowed: not a reason to come again. */
+static void refused_channels_are_left(void)
+{
+    world w;
+    proxy *p = open_behind(&w, NULL);
+    unsigned before;
+
+    server_ask(w.server, "ACL SETUSER default resetchannels");
+    EXPECT_EQ(redis_wire_listen(w.wire, "one", 3, false), 0);
+    EXPECT(WAIT_FOR(proxy_count(p, "SUBSCRIBE") == 1, 5000));
+    before = proxy_count(p, "PING");
+    EXPECT(WAIT_FOR(proxy_count(p, "PING") >= before + 2, 30000));
+    EXPECT_EQ(atomic_load(&w.doubts), 0);
+    EXPECT_EQ(proxy_connections(p), 2);
+    close_behind(&w, p);
+}
+
 typedef struct sleeper {
     pthread_t thread;
     world *w;
@@ -299,9 +411,16 @@ static void parked_threads_end(void)
 }
 
 static const test_case cases[] = {
-    TEST(passwords),          TEST(servers_that_will_not_do),
-    TEST(another_service),    TEST(channels),
-    TEST(channels_come_back), TEST(parked_threads_read),
+    TEST(passwords),
+    TEST(servers_that_will_not_do),
+    TEST(another_service),
+    TEST(channels),
+    TEST(channels_come_back),
+    TEST(at_another_connection),
+    TEST(at_another_and_one_more),
+    TEST(answers_that_are_missing),
+    TEST(refused_channels_are_left),
+    TEST(parked_threads_read),
     TEST(parked_threads_end),
 };
 

@@ -26,14 +26,10 @@
 
 #include "harness/expect.h"
 #include "harness/frame.h"
+#include "harness/proxy_bytes.h"
 #include "harness/runner.h"
 
 enum { CONNS_MAX = 64, LINE_MAX_ = 4096, NAMES_MAX = 64 };
-
-typedef struct bytes {
-    char *data;
-    size_t len, room;
-} bytes;
 
 typedef struct conn {
     int client, server; /* -1: free */
@@ -49,7 +45,7 @@ struct proxy {
     pthread_mutex_t mutex;
     pthread_t thread;
     int listener, wake, port, server_port;
-    bool stopping, black_hole, refuse, cut_all;
+    bool stopping, black_hole, refuse, cut_all, swap;
     proxy_rule rule;
     bool has_rule;
     unsigned matched, struck;
@@ -59,26 +55,6 @@ struct proxy {
     } names[NAMES_MAX];
     conn conns[CONNS_MAX];
 };
-
-/* ---- Bytes -------------------------------------------------------------- */
-
-static void add_bytes(bytes *b, const char *data, size_t len)
-{
-    if (b->len + len > b->room) {
-        b->room = (b->len + len) * 2;
-        b->data = realloc(b->data, b->room);
-        EXPECT(b->data != NULL);
-    }
-    if (len > 0)
-        memcpy(b->data + b->len, data, len);
-    b->len += len;
-}
-
-static void eat_bytes(bytes *b, size_t len)
-{
-    memmove(b->data, b->data + len, b->len - len);
-    b->len -= len;
-}
 
 /* ---- Rules -------------------------------------------------------------- */
 
@@ -133,29 +109,6 @@ static void end_conn(conn *c)
         *b = (bytes){0};
     }
     *c = (conn){.client = -1, .server = -1};
-}
-
-/* False: the other side has ended. */
-static bool fill(int fd, bytes *b)
-{
-    char part[16384];
-    ssize_t n = recv(fd, part, sizeof part, MSG_DONTWAIT);
-
-    if (n > 0)
-        add_bytes(b, part, (size_t)n);
-    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
-}
-
-static bool drain(int fd, bytes *b)
-{
-    ssize_t n;
-
-    if (b->len == 0)
-        return true;
-    n = send(fd, b->data, b->len, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n > 0)
-        eat_bytes(b, (size_t)n);
-    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
 static void expect_replies(conn *c, proxy_act act, size_t n)
@@ -281,11 +234,25 @@ static void serve_conn(proxy *p, conn *c, short client, short server)
 
 /* ---- The thread --------------------------------------------------------- */
 
-static void accept_conn(proxy *p)
+/* -1: it does not let us in. */
+static int dial_server(const proxy *p)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)p->server_port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+
+    if (fd >= 0 &&
+        connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        close(fd);
+        return -1;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+
+static void accept_conn(proxy *p)
+{
     int fd = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC), one = 1;
     conn *c = p->conns;
     int server;
@@ -295,17 +262,26 @@ static void accept_conn(proxy *p)
     while (c < p->conns + CONNS_MAX && c->client >= 0)
         c++;
     EXPECT(c < p->conns + CONNS_MAX);
-    server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (p->refuse || server < 0 ||
-        connect(server, (struct sockaddr *)&address, sizeof address) != 0) {
-        close(server);
+    server = p->refuse ? -1 : dial_server(p);
+    if (server < 0) {
         close(fd);
         return;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     c->client = fd;
     c->server = server;
+}
+
+/* What was under way to the old one, and its answers, are lost. */
+static void swap_server(proxy *p, conn *c)
+{
+    close(c->server);
+    c->server = dial_server(p);
+    EXPECT(c->server >= 0);
+    c->to_server.len = c->from_server.len = 0;
+    c->line_first = c->line_end = 0;
+    c->deliver_at = 0;
+    c->delayed = false;
 }
 
 static int gather_fds(proxy *p, struct pollfd *fds, conn **of)
@@ -363,6 +339,14 @@ static void *run_proxy(void *arg)
                 end_conn(c);
             p->cut_all = false;
             continue;
+        }
+        if (p->swap) {
+            for (conn *c = p->conns; c < p->conns + CONNS_MAX; c++) {
+                if (c->client >= 0)
+                    swap_server(p, c);
+            }
+            p->swap = false;
+            continue; /* what was polled is gone */
         }
         if (p->black_hole || count == 1)
             continue;
@@ -483,6 +467,20 @@ static void set_flag(proxy *p, bool *flag, bool on)
 void proxy_cut_all(proxy *p)
 {
     set_flag(p, &p->cut_all, true);
+}
+
+void proxy_swap(proxy *p)
+{
+    bool done = false;
+
+    set_flag(p, &p->swap, true);
+    while (!done) {
+        pthread_mutex_lock(&p->mutex);
+        done = !p->swap;
+        pthread_mutex_unlock(&p->mutex);
+        if (!done)
+            test_sleep_ms(1);
+    }
 }
 
 void proxy_black_hole(proxy *p, bool on)
