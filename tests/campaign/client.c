@@ -256,10 +256,15 @@ static int look_for_residue(const char *url)
     /* Not longer than the longest lease that a store of ours allows. */
     hf_open_options opt = {HF_OPEN_OPTIONS, .lease_ms = 2000};
     hf_session *s = NULL;
+    hf_hold *hold = NULL;
     int count = 0, code;
     hf_error err;
 
     code = hf_open(&s, url, &opt, &err);
+    /* Who could not say goodbye is tidied up by whoever comes next: a visit,
+     * of which the list tells what it was good for. */
+    if (code == 0 && hf_try_lock(s, "camp/0", NULL, &hold, NULL) == 0)
+        code = hf_release(hold, &err);
     if (code == 0)
         code = hf_list(s, NULL, count_entry, &count, &err);
     if (code != 0)
