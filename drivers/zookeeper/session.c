@@ -58,24 +58,41 @@ static bool is_enough(hf_nsec remaining, hf_nsec ttl)
            ttl / 3 + 2 * attempt;
 }
 
+/* The shortest lease that leaves time, in steps of half a second. */
+static long long least_lease_ms(const hf_store *store)
+{
+    long long ms = 1000;
+
+    while (ms < 86400000 && !is_enough(remaining_of(store, HF_MS(ms), HF_MS(ms),
+                                                    usual_age(store)),
+                                       HF_MS(ms)))
+        ms += 500;
+    return ms;
+}
+
 static void refuse_short(zk_job *job)
 {
     const hf_store *store = job->store;
-    int64_t needed = 1000;
+    long long least = least_lease_ms(store), asked = job->op->ttl / 1000000;
+    long long tick = store->tick / 1000000, most = store->timeout / 1000000;
     char text[200];
 
-    while (needed < 86400000 &&
-           !is_enough(remaining_of(store, HF_MS(needed), HF_MS(needed),
-                                   usual_age(store)),
-                      HF_MS(needed)))
-        needed += 500;
-    snprintf(text, sizeof text,
-             "a lease of %lld ms (the servers allow %lld) with ticks of %lld "
-             "ms leaves no time to renew: lease_ms of %lld or more, or "
-             "tick_ms as the servers have it",
-             (long long)(job->op->ttl / 1000000),
-             (long long)(store->timeout / 1000000),
-             (long long)(store->tick / 1000000), (long long)needed);
+    if (asked <= most)
+        snprintf(text, sizeof text,
+                 "a lease of %lld ms with ticks of %lld ms leaves no time to "
+                 "renew: one of %lld ms or more, or tick_ms as the servers "
+                 "have it",
+                 asked, tick, least);
+    else if (least <= most)
+        snprintf(text, sizeof text,
+                 "the servers allow %lld ms, too little for a lease of %lld: "
+                 "one of %lld to %lld ms, or a larger maxSessionTimeout there",
+                 most, asked, least, most);
+    else
+        snprintf(text, sizeof text,
+                 "the servers allow %lld ms, too little with ticks of %lld: a "
+                 "larger maxSessionTimeout there, or tick_ms as they have it",
+                 most, tick);
     zk_job_refuse(job, HF_EINVAL, text);
 }
 

@@ -156,6 +156,10 @@ static void note_sent(zk_conn *conn, zk_call *call, int32_t xid)
 
     if (conn->given == conn->turn)
         conn->quiet = call->sent; /* now there is something to be answered */
+    for (unsigned i = 0; i < call->count; i++) {
+        if (call->requests[i].op == ZK_CLOSE)
+            wire->parting = conn->session;
+    }
     conn->xid = conn->given = xid;
     conn->used = call->sent;
     call->touched = find_touch(conn, call->sent);
@@ -411,7 +415,9 @@ static ssize_t conn_received(void *ctx, const char *bytes, size_t len,
 /* ---- The end ---- */
 
 /* What the session needs now that its connection is gone; with mu held.  True:
- * it stands, and somebody is to be told. */
+ * it stands, and somebody is to be told.  Not whoever has said goodbye: the
+ * server hangs up behind its answer to that, and if others still send, the
+ * answer is lost in a reset. */
 static bool lose_conn(zk_wire *wire, zk_conn *conn)
 {
     wire->conn = NULL;
@@ -419,7 +425,7 @@ static bool lose_conn(zk_wire *wire, zk_conn *conn)
     if (wire->session == 0 || wire->casual || wire->closing)
         return false;
     zk_dial_summon(wire);
-    return true;
+    return wire->session != wire->parting;
 }
 
 static void conn_broken(void *ctx, const hf_error *why)

@@ -94,6 +94,7 @@ struct zk_wire {
     /* the session */
     int64_t session;    /* 0: none stands */
     bool casual;        /* begun by the wire itself; nothing is told of it */
+    int64_t parting;    /* a session that its user has asked to end */
     hf_nsec keep_until; /* HF_NEVER: as long as it stands */
     int32_t timeout_ms;
     char password[16];

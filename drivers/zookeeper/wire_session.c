@@ -4,6 +4,7 @@
  * never will again?  A session ends by a server's word (expired, moved, another
  * id), by ZK_CLOSE that was answered, or because ZK_BEGIN gives it up; by
  * nothing else, least of all by silence: the user's own clock is for that.
+ * Who has said ZK_CLOSE is told of no doubt and no end any more.
  * Knows nothing of dialling.
  *
  *     none --begin--> stands <--broken / again--> disconnected
@@ -64,7 +65,8 @@ void zk_session_end(zk_wire *wire, int64_t session, const char *text)
     zk_lock(wire);
     ended = session != 0 && wire->session == session;
     if (ended) {
-        told = text && !wire->casual && !wire->closing;
+        told =
+            text && !wire->casual && !wire->closing && session != wire->parting;
         conn = wire->conn;
         wire->conn = NULL;
         forget_session(wire);

@@ -26,6 +26,7 @@ typedef struct fake {
     atomic_int hello_ms, slow_ms; /* before it answers, once */
     atomic_llong hello_at;        /* when it had read the handshake */
     atomic_int connections, open, pings, creates, syncs;
+    atomic_bool rude; /* hangs up instead of answering a goodbye */
     atomic_int hasty; /* syncs that did not wait for the one before */
     char entry[200];  /* the first that was created; written by its thread */
     char deleted[200];
@@ -150,6 +151,10 @@ static bool answer(fake *f, int fd, const record *in)
         break;
     case ZK_DELETE:
         snprintf(f->deleted, sizeof f->deleted, "%.*s", (int)len, path);
+        break;
+    case ZK_CLOSE:
+        if (atomic_load(&f->rude))
+            return false;
         break;
     default:
         break;
@@ -348,6 +353,24 @@ static void given_up_is_not_kept_alive(void)
     stop_fake(&f);
 }
 
+/* The server hangs up behind its answer to a goodbye, and the answer may be
+ * lost in that: whoever said goodbye has nothing to doubt. */
+static void a_goodbye_is_no_doubt(void)
+{
+    world w;
+    fake f;
+    ask a;
+
+    open_fake(&w, &f);
+    a = make_ask(&w, begin(&w, TIMEOUT_MS), true, LONG_MS);
+    atomic_store(&f.rude, true);
+    add(&a, ZK_CLOSE, "");
+    EXPECT_EQ(drive(&a), HF_UNKNOWN);
+    close_world(&w);
+    EXPECT_EQ(atomic_load(&w.doubts) + atomic_load(&w.overs), 0);
+    stop_fake(&f);
+}
+
 /* ---- Whose is it --------------------------------------------------------- */
 
 /* The answer to a creation is lost, and a node with its id is there: but it
@@ -373,7 +396,7 @@ static void a_node_of_another_session(void)
 static const test_case cases[] = {
     TEST(counted_from_sendings),     TEST(not_from_what_is_fresh),
     TEST(a_renewal_is_proved),       TEST(given_up_is_not_kept_alive),
-    TEST(a_node_of_another_session),
+    TEST(a_node_of_another_session), TEST(a_goodbye_is_no_doubt),
 };
 
 int main(int argc, char **argv)
