@@ -119,6 +119,7 @@ static void finish(hf_op *op, hf_outcome outcome, int code)
     if (op->sent == 0)
         op->sent = hfd_now(); /* nothing had to be sent */
     store = etcd_own_of(op)->work->store;
+    etcd_claim_end(etcd_own_of(op)->work);
     give_back(op);
     if (etcd_own_of(op)->counted)
         hf__line_ended(&store->line);
@@ -202,6 +203,8 @@ static void call_landed(grpc_call *call, hf_outcome outcome, grpc_code code,
         op->sent = call->sent;
     if (store->member_count > 1 && is_stuck(call, outcome, code))
         grpc_move(store->channel, why->text);
+    if (outcome == HF_NOT_APPLIED || (outcome == HF_APPLIED && code == GRPC_OK))
+        work->pending = false;
     if (outcome != HF_APPLIED) {
         op->error = *why;
         finish(op, outcome, why->code ? why->code : HF_EUNAVAIL);

@@ -22,6 +22,75 @@ static hf_id make_id(uint8_t first)
     return id;
 }
 
+/* ---- The name that is used again ---------------------------------------- */
+
+static etcd_work *work_on(hf_store *store, const char *key)
+{
+    static const hf_id rid = {{7}};
+    etcd_work *work = calloc(1, sizeof *work);
+
+    EXPECT(work != NULL);
+    work->store = store;
+    etcd_name_entry(&work->names, store, key, strlen(key), 0x7b, &rid);
+    return work;
+}
+
+static void end_work(etcd_work *work, bool answered)
+{
+    if (answered)
+        work->pending = false;
+    etcd_claim_end(work);
+    free(work);
+}
+
+static void put_entry(hf_store *store, int64_t created)
+{
+    etcd_work *work = work_on(store, "k");
+
+    EXPECT(etcd_claim_join(work));
+    etcd_claim_put(work, created);
+    end_work(work, true);
+}
+
+/* Who may use it, who may delete it without a condition. */
+static void name_used_again(void)
+{
+    static hf_store store = {.mu = PTHREAD_MUTEX_INITIALIZER};
+    etcd_work *leave = work_on(&store, "k"), *join = work_on(&store, "k");
+
+    EXPECT(!etcd_claim_leave(leave, 5)); /* it is nobody's that we know */
+    put_entry(&store, 5);
+    EXPECT(etcd_claim_leave(leave, 5));
+    EXPECT(!etcd_claim_join(join));
+    end_work(leave, true);
+    EXPECT(etcd_claim_join(join));
+    leave = work_on(&store, "k");
+    EXPECT(!etcd_claim_leave(leave, 5)); /* another may come */
+    etcd_claim_put(join, 6);
+    end_work(join, true);
+    EXPECT(!etcd_claim_leave(leave, 5)); /* another has come */
+    EXPECT(etcd_claim_leave(leave, 6));
+    end_work(leave, true);
+    /* A join that is never answered, on another name. */
+    join = work_on(&store, "other");
+    leave = work_on(&store, "other");
+    EXPECT(etcd_claim_join(join));
+    etcd_claim_put(join, 7);
+    end_work(join, false);
+    EXPECT(!etcd_claim_leave(leave, 7));
+    end_work(leave, false);
+    join = work_on(&store, "other");
+    EXPECT(etcd_claim_join(join));
+    end_work(join, true);
+    /* A deletion that is never answered. */
+    leave = work_on(&store, "k");
+    EXPECT(etcd_claim_leave(leave, 6));
+    end_work(leave, false);
+    join = work_on(&store, "k");
+    EXPECT(!etcd_claim_join(join));
+    end_work(join, false);
+}
+
 /* ---- Names -------------------------------------------------------------- */
 
 static void names_come_back(void)
@@ -223,7 +292,7 @@ static const test_case cases[] = {
     TEST(names_come_back),    TEST(no_entry_of_that_name),
     TEST(longest_names_fit),  TEST(lease_of_a_session),
     TEST(values_come_back),   TEST(strangers_are_exclusive),
-    TEST(whom_one_waits_for),
+    TEST(whom_one_waits_for), TEST(name_used_again),
 };
 
 int main(int argc, char **argv)

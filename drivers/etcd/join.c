@@ -166,9 +166,9 @@ static void joined(hf_op *op, etcd_work *work, etcd_txn *txn)
     etcd_rows rows;
 
     op->place->own[1] &= ~(ETCD_PLACE_PLAIN | ETCD_PLACE_OWN);
-    op->place->own[1] |= is_exclusive(op) && work->created == 0
-                             ? ETCD_PLACE_PLAIN
-                             : ETCD_PLACE_OWN;
+    op->place->own[1] |= work->plain ? ETCD_PLACE_PLAIN : ETCD_PLACE_OWN;
+    if (work->plain)
+        etcd_claim_put(work, txn->revision);
     if (is_exclusive(op))
         exclusive_joined(op, work, txn);
     else if (!etcd_next_rows(txn, &rows))
@@ -227,7 +227,8 @@ static void join_landed(hf_op *op, etcd_work *work, grpc_code code,
 static void send_join(hf_op *op, etcd_work *work)
 {
     const etcd_names *names = &work->names;
-    bool plain = is_exclusive(op) && work->created == 0;
+    bool plain =
+        is_exclusive(op) && work->created == 0 && etcd_claim_join(work);
     hf__buf *out = etcd_new_request(work);
     etcd_put put = {.key = plain ? names->plain : names->own,
                     .value = {work->value.data, hf__buf_len(&work->value)},
@@ -238,6 +239,7 @@ static void send_join(hf_op *op, etcd_work *work)
                                                   : ETCD_OLDEST_FIRST,
                         .limit = is_exclusive(op) ? 1 : 0};
 
+    work->plain = plain;
     if (is_exclusive(op))
         etcd_if_equal(out, ETCD_CREATED, names->plain, work->created);
     etcd_if_equal(out, ETCD_CREATED, names->own, 0);

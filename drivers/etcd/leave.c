@@ -3,7 +3,10 @@
  *     if  the key is as it was put (its revision is the entry's number)
  *     then delete it
  *
- * and if it is not, both keys and the tomb are read in a second one.
+ * and if it is not, both keys and the tomb are read in a second one.  Whoever
+ * was granted deletes it without a condition where nothing else can have that
+ * name (plain.c): it costs the server half, and the answer says how many keys
+ * there were, one or none.
  * The deletion is what the next one waits for: its watch tells it.  An entry
  * that was changed since (published, broken) is deleted in a second one, which
  * names the revision that was seen.  Whoever was granted has a token, so only
@@ -86,6 +89,24 @@ static void judge_left(hf_op *op, etcd_work *work, etcd_txn *txn)
     etcd_done(op);
 }
 
+static void erase_landed(hf_op *op, etcd_work *work, grpc_code code,
+                         etcd_text reply, const hf_error *why)
+{
+    int64_t deleted;
+
+    if (!etcd_answered(op, code, why))
+        return;
+    if (!etcd_read_deleted(&deleted, reply.at, reply.len)) {
+        etcd_bad_reply(op);
+    } else if (deleted == 0) {
+        send_find(op, work);
+    } else {
+        op->place->verdict = HF_GRANTED;
+        op->place->reason = 0;
+        etcd_done(op);
+    }
+}
+
 static void delete_landed(hf_op *op, etcd_work *work, grpc_code code,
                           etcd_text reply, const hf_error *why)
 {
@@ -117,6 +138,12 @@ static void send_delete(hf_op *op, etcd_work *work, uint64_t form,
                         .max_created = created};
     hf__buf *out = etcd_new_request(work);
 
+    if (op->place->token != 0 &&
+        (form == ETCD_PLACE_OWN || etcd_claim_leave(work, created))) {
+        etcd_ask_delete(out, key);
+        etcd_send(op, ETCD_DELETE, erase_landed);
+        return;
+    }
     etcd_if_equal(out, ETCD_MODIFIED, key, modified);
     if (op->place->token == 0)
         etcd_do_range(out, ETCD_THEN, &range);

@@ -9,6 +9,7 @@
 #include "pb.h"
 
 #define ETCD_RANGE "/etcdserverpb.KV/Range"
+#define ETCD_DELETE "/etcdserverpb.KV/DeleteRange"
 #define ETCD_TXN "/etcdserverpb.KV/Txn"
 #define ETCD_GRANT "/etcdserverpb.Lease/LeaseGrant"
 #define ETCD_REVOKE "/etcdserverpb.Lease/LeaseRevoke"
@@ -63,6 +64,7 @@ void etcd_do_delete(hf__buf *out, etcd_branch branch, etcd_text key);
 
 /* Whole messages. */
 void etcd_ask_range(hf__buf *out, const etcd_range *range);
+void etcd_ask_delete(hf__buf *out, etcd_text key);
 void etcd_ask_grant(hf__buf *out, int64_t lease, int64_t seconds);
 void etcd_ask_lease(hf__buf *out, int64_t lease); /* revoke, keepalive */
 void etcd_ask_time(hf__buf *out, int64_t lease, bool keys);
@@ -102,6 +104,8 @@ typedef struct etcd_page { /* a reply to ETCD_RANGE */
     etcd_rows rows;
 } etcd_page;
 bool etcd_read_page(etcd_page *ret, const void *bytes, size_t len);
+/* How many keys there were. */
+bool etcd_read_deleted(int64_t *ret, const void *bytes, size_t len);
 
 typedef struct etcd_lease {
     int64_t id, ttl; /* seconds; of a keepalive 0, of a time -1: gone */

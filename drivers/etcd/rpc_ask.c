@@ -105,6 +105,11 @@ void etcd_ask_range(hf__buf *out, const etcd_range *range)
     put_range(out, range);
 }
 
+void etcd_ask_delete(hf__buf *out, etcd_text key)
+{
+    put_text(out, 1, key);
+}
+
 void etcd_ask_grant(hf__buf *out, int64_t lease, int64_t seconds)
 {
     pb_int(out, 1, seconds);

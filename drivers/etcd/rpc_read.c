@@ -154,6 +154,23 @@ bool etcd_read_page(etcd_page *ret, const void *bytes, size_t len)
     return !reader.bad && !bad && ret->revision > 0;
 }
 
+bool etcd_read_deleted(int64_t *ret, const void *bytes, size_t len)
+{
+    pb_reader reader = pb_read(bytes, len);
+    int64_t revision = 0;
+    bool bad = false;
+    pb_field field;
+
+    *ret = 0;
+    while (pb_next(&reader, &field)) {
+        if (is_message(&field, 1))
+            revision = read_revision(&field, &bad);
+        else if (is_number(&field, 2))
+            *ret = (int64_t)field.value;
+    }
+    return !reader.bad && !bad && revision > 0 && *ret >= 0;
+}
+
 /* ---- Leases ------------------------------------------------------------- */
 
 /* Seconds that can be counted with; -1 is one that is over. */

@@ -4,9 +4,9 @@
  * requests; name.c and record.c know what a key and a value look like, view.c
  * what a queue is; the other files are one operation each.
  *
- * Locks: `mu` guards the session and the spare works; watch.c has one
- * of its own, `park_mu` guards the parked threads.  All are leaves, and none is
- * held while the channel or the core is called. */
+ * Locks: `mu` guards the session, the spare works and the slots; watch.c has
+ * one of its own, `park_mu` guards the parked threads.  All are leaves, and
+ * none is held while the channel or the core is called. */
 #ifndef HF_DRIVERS_ETCD_STORE_H
 #define HF_DRIVERS_ETCD_STORE_H
 
@@ -22,7 +22,7 @@
 enum { ETCD_PREFIX_MAX = 200, ETCD_ID = 32, ETCD_LEASE_HEX = 16 };
 enum { ETCD_SUFFIX_MAX = ETCD_LEASE_HEX + 1 + ETCD_ID };
 enum { ETCD_KEY_ROOM = ETCD_PREFIX_MAX + HF_KEY_MAX + 1 + ETCD_SUFFIX_MAX };
-enum { ETCD_BELLS = 256, ETCD_HOSTS_MAX = 16 };
+enum { ETCD_BELLS = 256, ETCD_HOSTS_MAX = 16, ETCD_SLOTS = 1024 };
 enum {
     ETCD_WHO_MAX = 200
 }; /* host and name of a session, as they are stored */
@@ -137,6 +137,9 @@ typedef struct etcd_work etcd_work;
 typedef void etcd_step(hf_op *op, etcd_work *work, grpc_code code,
                        etcd_text reply, const hf_error *why);
 
+/* What a work has announced about the name K/<lease>; see plain.c. */
+typedef enum etcd_claim { ETCD_NO_CLAIM, ETCD_JOINS, ETCD_LEAVES } etcd_claim;
+
 struct etcd_work { /* kept and used again; everything below `store` is 0 */
     etcd_work *next;
     hf__buf out, value; /* the request; a value for it */
@@ -150,7 +153,10 @@ struct etcd_work { /* kept and used again; everything below `store` is 0 */
     unsigned answers; /* requests of this operation that were answered */
     size_t at;        /* how far it got */
     bool again;       /* the entry was there already */
-    void *more;       /* the operation's own memory */
+    bool plain;       /* the name that was sent is K/<lease> */
+    bool pending;     /* what it has claimed may still be done by the server */
+    etcd_claim claim;
+    void *more; /* the operation's own memory */
     void (*free_more)(void *more);
 };
 
@@ -198,6 +204,21 @@ void etcd_is_gone(hf_place *place, int reason);
  * revision of the answer that says so. */
 void etcd_waits(const etcd_work *work, hf_place *place, int64_t created,
                 const etcd_ahead *ahead, int64_t seen);
+
+/* ---- plain.c: the name K/<lease> ---------------------------------------- */
+
+typedef struct etcd_slot {  /* for all names of one hash */
+    int64_t latest;         /* create revision of what was put there last */
+    uint32_t joins, leaves; /* under way, or never answered */
+} etcd_slot;
+
+/* May a join put its entry there?  Both stay claimed until the work ends, or
+ * for ever if they are `pending` then. */
+bool etcd_claim_join(etcd_work *work);
+void etcd_claim_put(etcd_work *work, int64_t created); /* it did */
+/* May the entry of that revision be deleted without a condition? */
+bool etcd_claim_leave(etcd_work *work, int64_t created);
+void etcd_claim_end(etcd_work *work);
 
 /* ---- One file each ------------------------------------------------------ */
 
@@ -272,6 +293,7 @@ struct hf_store {
     char who[ETCD_WHO_MAX];
     etcd_work *spare;
     size_t spare_count;
+    etcd_slot slots[ETCD_SLOTS];
     hf__line line;         /* of what nobody drives */
     _Atomic hf_nsec heard; /* when a majority answered through our member */
     pthread_mutex_t park_mu;

@@ -22,7 +22,7 @@ static void try_landed(hf_op *op, etcd_work *work, grpc_code code,
 static void send_try(hf_op *op, etcd_work *work, int64_t since)
 {
     const etcd_names *names = &work->names;
-    bool plain = op->place->mode == HF_EXCLUSIVE;
+    bool plain = op->place->mode == HF_EXCLUSIVE && etcd_claim_join(work);
     hf__buf *out = etcd_new_request(work);
     etcd_put put = {.key = plain ? names->plain : names->own,
                     .value = {work->value.data, hf__buf_len(&work->value)},
@@ -30,6 +30,7 @@ static void send_try(hf_op *op, etcd_work *work, int64_t since)
     etcd_range range = {
         .key = names->dir, .end = names->dir_end, .order = ETCD_OLDEST_FIRST};
 
+    work->plain = plain;
     etcd_if_none_after(out, names->dir, names->dir_end, since);
     etcd_if_equal(out, ETCD_CREATED, names->gone, 0);
     etcd_do_put(out, ETCD_THEN, &put);
@@ -147,8 +148,9 @@ static void try_landed(hf_op *op, etcd_work *work, grpc_code code,
         etcd_bad_reply(op);
     } else if (txn.done) {
         op->place->own[1] &= ~(ETCD_PLACE_PLAIN | ETCD_PLACE_OWN);
-        op->place->own[1] |=
-            op->place->mode == HF_EXCLUSIVE ? ETCD_PLACE_PLAIN : ETCD_PLACE_OWN;
+        op->place->own[1] |= work->plain ? ETCD_PLACE_PLAIN : ETCD_PLACE_OWN;
+        if (work->plain)
+            etcd_claim_put(work, txn.revision);
         etcd_granted(op->place, txn.revision);
         etcd_done(op);
     } else {

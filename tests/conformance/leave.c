@@ -17,6 +17,23 @@ static void leave_again_says_gone(void)
     party_close(a);
 }
 
+/* It was gone when its session came again: that one stays. */
+static void leave_again_beside_the_next(void)
+{
+    party *a = party_open(LONG_MS);
+    hf_place one = make_place("k", HF_EXCLUSIVE);
+    hf_place two = make_place("k", HF_EXCLUSIVE);
+
+    must_hold(a, &one);
+    must_leave(a, &one);
+    must_hold(a, &two);
+    EXPECT_EQ(leave(a, &one), HF_GONE);
+    EXPECT_CODE(recheck(a, &two), 0);
+    EXPECT_EQ(two.verdict, HF_GRANTED);
+    must_leave(a, &two);
+    party_close(a);
+}
+
 static void leave_of_an_unknown_rid(void)
 {
     party *a = party_open(LONG_MS), *b = party_open(LONG_MS);
@@ -158,12 +175,9 @@ static void detach_of_a_stranger(void)
     party_close(a);
 }
 
-const test_case leave_tests[] = {TEST(leave_again_says_gone),
-                                 TEST(leave_of_an_unknown_rid),
-                                 TEST(leave_from_the_middle),
-                                 TEST(tomb_before_the_join),
-                                 TEST(tomb_after_the_join),
-                                 TEST(detach_leaves_everything),
-                                 TEST(detach_grants_nobody_of_its_own),
-                                 TEST(detach_of_a_stranger),
-                                 {NULL, NULL, 0}};
+const test_case leave_tests[] = {
+    TEST(leave_again_says_gone),    TEST(leave_of_an_unknown_rid),
+    TEST(leave_from_the_middle),    TEST(leave_again_beside_the_next),
+    TEST(tomb_before_the_join),     TEST(tomb_after_the_join),
+    TEST(detach_leaves_everything), TEST(detach_grants_nobody_of_its_own),
+    TEST(detach_of_a_stranger),     {NULL, NULL, 0}};
