@@ -186,6 +186,13 @@ static void append_entry(sq_txn *t, hf_place *place, bool fits)
     t->after = after_join;
 }
 
+static void refuse_kind(sq_txn *t)
+{
+    t->code = hfd_error(&t->op->error, HF_EKIND, "sqlite", 0,
+                        "the key is in use as another kind of lock, or with "
+                        "another number of places");
+}
+
 static void join_body(sq_txn *t)
 {
     hf_place *place = t->op->place;
@@ -212,7 +219,7 @@ static void join_body(sq_txn *t)
         how = try_fit(t, place);
     }
     if (how == OTHER_KIND) {
-        t->code = HF_EKIND;
+        refuse_kind(t);
         return;
     }
     if (how == MUST_WAIT && t->op->only_if_granted) {

@@ -149,8 +149,9 @@ enum {
     HF_CAP_FIXED_LEASE = 1 << 5,   /* lease_ms */
     HF_CAP_VALUE = 1 << 6,         /* values on holds */
     HF_CAP_BREAK = 1 << 7,         /* force-unlock */
-    HF_CAP_LINEARIZABLE = 1 << 8,  /* never two holders (class C) */
-    HF_CAP_FAILOVER_SAFE = 1 << 9, /* a failover forgets nothing */
+    HF_CAP_LINEARIZABLE = 1 << 8,  /* never two holders (class C), however the
+                                      store is set up */
+    HF_CAP_FAILOVER_SAFE = 1 << 9, /* a failover forgets nothing, likewise */
     HF_CAP_CRASH_AT_ONCE = 1 << 10 /* a dead process frees at once */
 };
 HF_API uint32_t hf_session_caps(const hf_session *s);
