@@ -1,8 +1,8 @@
 """Bars as SVG, readable on light and on dark ground.
 
 Knows nothing of what is shown: a panel is a title and its bars, each with a
-label, a value, whether it is ours, and the value as text.  Where values are far
-apart the scale is logarithmic, and the panel says so.
+label, a value, whose it is (a class of the style), and the value as text.
+Where values are far apart the scale is logarithmic, and the panel says so.
 """
 
 import html
@@ -16,11 +16,13 @@ STYLE = """<style>
 text { font: 12px sans-serif; fill: #1f2328; }
 .title { font-weight: bold; }
 .ours { fill: #1a7f37; }
+.also { fill: #8fcf9f; }
 .theirs { fill: #8c959f; }
 .axis { stroke: #8c959f; }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3; }
 .ours { fill: #3fb950; }
+.also { fill: #2a6b3a; }
 .theirs { fill: #7d8590; }
 }
 </style>"""
@@ -44,13 +46,13 @@ def panel(title, bars, top):
         top + 14, html.escape(title),
         ", logarithmic" if logarithmic else "")]
     y = top + TITLE
-    for label, value, ours, text in bars:
+    for label, value, whose, text in bars:
         length = max(1.0, room * to_share(value))
         lines += [
             '<text x="%d" y="%d" text-anchor="end">%s</text>' % (
                 LABEL - 8, y + 13, html.escape(label)),
             '<rect class="%s" x="%d" y="%d" width="%.1f" height="%d"/>' % (
-                "ours" if ours else "theirs", LABEL, y + 2, length, ROW - 5),
+                whose, LABEL, y + 2, length, ROW - 5),
             '<text x="%.1f" y="%d">%s</text>' % (
                 LABEL + length + 6, y + 13, html.escape(text))]
         y += ROW

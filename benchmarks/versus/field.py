@@ -4,12 +4,18 @@ Peers are the programs of tests/peers, with the settings that their guides
 give.  An Entry says where its locks are, how long it sleeps between two looks
 (0: it is woken), and in which scenarios it takes part: a library that never
 waits has no hand-over, no contest and no waiters.
+
+A lock that promises less than ours is beside one of ours that promises as
+little (`like`), where that one takes part: the same lock in the same place,
+through format=.  Ours sleep and look in such formats, as libraries do, so they
+take part only where nobody waits.
 """
 
 import fetch
 import pairs
 import stores
 
+OURS = "Holdfast"
 ALL = ("pair", "threads", "handover", "contended", "waiters")
 NEVER_WAITS = ("pair", "threads")
 
@@ -21,10 +27,10 @@ RAW_TABLE = "CREATE TABLE RAW_LOCK (NAME VARCHAR(200) PRIMARY KEY)"
 
 class Entry:
     def __init__(self, label, program, kind, at, poll_ms=0, scenarios=ALL,
-                 note=""):
+                 note="", like=OURS):
         self.label, self.program, self.kind = label, program, kind
         self.at, self.poll_ms, self.scenarios = at, poll_ms, scenarios
-        self.note, self.argv = note, None
+        self.note, self.like, self.argv = note, like, None
 
     def find(self, ours):
         """Its command; fetch.Skip says what is missing."""
@@ -33,7 +39,14 @@ class Entry:
 
 
 def ours(server, options=""):
-    return Entry("Holdfast", None, "lock", server.url + options)
+    return Entry(OURS, None, "lock", server.url + options)
+
+
+def ours_as(server, name, options, note):
+    """The same lock as others make it, through format=."""
+    return Entry("%s, format=%s" % (OURS, name), None, "lock",
+                 "%s?format=%s%s" % (server.url, name, options),
+                 scenarios=NEVER_WAITS, note=note)
 
 
 def redis(server):
@@ -43,7 +56,10 @@ def redis(server):
         return Entry(label, program, kind, at, poll_ms, **more)
     return [
         ours(server),
-        polls("SET NX by hand (go-redis 9.7)", "go", "setnx", 100),
+        ours_as(server, "simple", "", "the string of SET NX, no queue and no "
+                "token; a waiter looks, so it is for where nobody waits"),
+        polls("SET NX by hand (go-redis 9.7)", "go", "setnx", 100,
+              like="Holdfast, format=simple"),
         Entry("Spring Integration 7.0, PUB_SUB", "spring7",
               "SpringRedis:pubsub", at + "/jobs"),
         Entry("Spring Integration 7.0, SPIN", "spring7", "SpringRedis:spin",
@@ -55,7 +71,8 @@ def redis(server):
         polls("redlock 5.0 (Node)", "node", "redlock", 200),
         polls("@sesamecare-oss/redlock 1.4 (Node)", "node", "sesame", 200),
         polls("ShedLock 7.10", "spring7", "ShedLockPeer:redis", 0,
-              scenarios=NEVER_WAITS, note="never waits"),
+              scenarios=NEVER_WAITS, note="never waits",
+              like="Holdfast, format=simple"),
     ]
 
 
@@ -90,10 +107,13 @@ def sql(server, kind):
     time = {"postgres": "TIMESTAMP", "mariadb": "TIMESTAMP(3)"}[kind]
     # As many connections as the pools of the others.
     found = [ours(server, "?connections=16"),
+             ours_as(server, "rowlock", "&connections=16", "SELECT FOR UPDATE "
+                     "with a lease, no queue and no token; a waiter looks, so "
+                     "it is for where nobody waits"),
              Entry("SELECT FOR UPDATE by hand (JDBC)", "spring6",
                    "RawJdbc:forupdate", database("raw", RAW_TABLE),
                    note="no lease: a transaction and a connection a holder "
-                   "and a waiter")]
+                   "and a waiter", like="Holdfast, format=rowlock")]
     if kind == "postgres":
         found.append(Entry("dlock, its SQL by hand (JDBC)", "spring6",
                            "RawJdbc:dlock", database("dlock", DLOCK_TABLE),

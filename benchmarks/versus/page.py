@@ -1,9 +1,11 @@
 """Tables and docs/performance.md, from what was measured.
 
 A Measure is a number that can be compared: which scenario has it, and whether
-more is better.  A ratio says how many times better ours is than theirs.  What
-the page says of a lost one is in why.py; a lost one that nobody has explained
-is said to be so.
+more is better.  A ratio says how many times better ours is than theirs; ours
+is the native lock, or the line of ours that a peer is `like` (field.py), where
+that line has the number.  What the page says of a lost one is in why.py, once
+for all that have the same reason; a lost one that nobody has explained is said
+to be so.
 """
 
 import os
@@ -34,10 +36,11 @@ class Measure:
         return a / b if b else None
 
     def cell(self, ours, row):
+        """`ours` None: not to be compared."""
         value = self.of(row)
         if value is None:
             return "failed" if "failed" in row.get(self.scenario, {}) else "–"
-        ratio = None if row is ours else self.ratio(ours, row)
+        ratio = None if ours is None else self.ratio(ours, row)
         if ratio is None:
             return self.show(value)
         text = "%s (%s×)" % (self.show(value), digits(ratio))
@@ -82,44 +85,77 @@ TOLD = [
 ]
 
 
-def table(rows, measures, compared):
+def is_ours(label):
+    return label.startswith(OURS)
+
+
+def ours_for(store, measure, label):
+    """The line of ours that this one is compared with; None: it is ours."""
+    if is_ours(label):
+        return None
+    rows = store["rows"]
+    like = rows.get(store.get("like", {}).get(label, OURS), {})
+    return rows[OURS] if measure.of(like) is None else like
+
+
+def table(store, measures, compared):
     lines = ["| | " + " | ".join(m.title for m in measures) + " |",
              "|---|" + "---:|" * len(measures)]
-    ours = rows[OURS]
-    for label, row in rows.items():
+    for label, row in store["rows"].items():
         lines.append("| %s | %s |" % (label, " | ".join(
-            m.cell(ours if compared else row, row) for m in measures)))
+            m.cell(ours_for(store, m, label) if compared else None, row)
+            for m in measures)))
     return lines
 
 
-def lost(store, rows):
-    """(measure, label, ratio) of all in which ours is behind."""
-    ours = rows[OURS]
-    return [(m, label, m.ratio(ours, row)) for m in MEASURES
-            for label, row in rows.items()
-            if label != OURS and (m.ratio(ours, row) or 1) < LEVEL]
+def compared(store, native=False):
+    """(measure, label, ratio) of all; `native`: instead those that are beside
+    another line of ours, with what they are beside the native lock."""
+    found = []
+    for measure in MEASURES:
+        for label, row in store["rows"].items():
+            ours = ours_for(store, measure, label)
+            if ours is None or (native and ours is store["rows"][OURS]):
+                continue
+            ratio = measure.ratio(store["rows"][OURS] if native else ours, row)
+            if ratio is not None:
+                found.append((measure, label, ratio))
+    return found
 
 
-def count(results):
+def lost(store, native=False):
+    return [one for one in compared(store, native) if one[2] < LEVEL]
+
+
+def count(results, native=False):
     """How many comparisons there are, and how many are lost."""
-    every, behind = 0, 0
-    for name, store in results["stores"].items():
-        rows = store["rows"]
-        every += sum(m.ratio(rows[OURS], row) is not None for m in MEASURES
-                     for label, row in rows.items() if label != OURS)
-        behind += len(lost(name, rows))
-    return every, behind
+    stores = results["stores"].values()
+    return (sum(len(compared(store, native)) for store in stores),
+            sum(len(lost(store, native)) for store in stores))
 
 
 def spent(scenario, ours, theirs):
     """With the server on its own core, how much of it each needs."""
     if scenario != "threads":
         return ""
-    return (" Of the server's core ours used %.0f %% (%s a pair), theirs %.0f"
-            " %% (%s)." % tuple(
-                word for row in (ours, theirs) for word in (
-                    row[scenario]["pairs"] * row[scenario]["server_us"] / 1e4,
-                    us(row[scenario]["server_us"]))))
+    return " (of the server's core ours used %.0f %%, theirs %.0f %%)" % tuple(
+        row[scenario]["pairs"] * row[scenario]["server_us"] / 1e4
+        for row in (ours, theirs))
+
+
+def reasons(name, store, native=False):
+    """A line a reason: who, in what, by how much, and why."""
+    found, rows = {}, store["rows"]
+    for measure, label, ratio in lost(store, native):
+        why_so = why.reason(name, measure.scenario, measure.name, label,
+                            native)
+        ours = (rows[OURS] if native else ours_for(store, measure, label))
+        found.setdefault(why_so, {}).setdefault(label, []).append(
+            "*%s* %s×%s" % (measure.title, digits(ratio), spent(
+                measure.scenario, ours, rows[label])))
+    return ["- %s: %s" % ("; ".join(
+        "%s, %s" % (label, ", ".join(cells)) for label, cells in who.items()),
+        why_so) for why_so, who in found.items()]
 
 
 def section(name, store):
@@ -130,8 +166,8 @@ def section(name, store):
                  store["date"], store["others"]), "",
              "![%s: bars of the tables below](img/performance-%s.svg)"
              % (store["label"], name), ""]
-    lines += table(rows, MEASURES, True) + [""]
-    lines += table(rows, TOLD, False) + [""]
+    lines += table(store, MEASURES, True) + [""]
+    lines += table(store, TOLD, False) + [""]
     for label, note in store["notes"].items():
         lines.append("- %s: %s." % (label, note))
     for label, reason in store["left_out"].items():
@@ -144,14 +180,12 @@ def section(name, store):
             if "failed" in found:
                 lines.append("- %s failed in %s: %s" % (label, scenario,
                                                         found["failed"]))
-    behind = lost(name, rows)
-    if behind:
-        lines += ["", "Where Holdfast is not ahead:", ""]
-    for measure, label, ratio in behind:
-        lines.append("- *%s*, %s, %s×: %s%s" % (
-            measure.title, label, digits(ratio),
-            why.reason(name, measure.scenario, measure.name, label),
-            spent(measure.scenario, rows[OURS], rows[label])))
+    for native, title in ((False, "Where Holdfast is not ahead:"), (
+            True, "Those that are beside another line of ours, beside the "
+            "native lock, which does more:")):
+        behind = reasons(name, store, native)
+        if behind:
+            lines += ["", title, ""] + behind
     return lines + [""]
 
 
@@ -164,8 +198,12 @@ same run, on the same server, with the same durability.
 {machine}
 
 **{ahead} of {every} comparisons are won or level, {behind} lost**; each lost
-one is named below with what is known of it. No two holders overlapped in
-*hand-over*, *contended* and *200 waiters*, where it is looked for{but}.
+one is named below with what is known of it. Like is compared with like: a lock
+that has no queue and no token is beside ours in the same place and form
+(`format=`) where nobody waits, and beside the native lock where somebody does.
+Put beside the native lock there, too, {native} of {natives} of those would be
+lost; they are named as well. No two holders overlapped in *hand-over*,
+*contended* and *200 waiters*, where it is looked for{but}.
 
 ## How to read it
 
@@ -179,16 +217,11 @@ one is named below with what is known of it. No two holders overlapped in
 | 200 waiters | 1 × 200, and a holder | all wait for one key; then each has it for a millisecond |
 
 - Numbers are **medians of {rounds} rounds**, a round going through all
-  contestants in turn; those of *200 waiters* are of **one** round. In brackets:
-  how many times better Holdfast's number is. **Bold** is where it is worse by
-  more than a tenth.
-- **Two runs differ by more than that.** Of two runs on 2026-11-16 (the first a
-  few commits earlier; the second is shown) half of the ratios agreed within 1.13
-  times, nine in ten within 1.4, and *200 waiters* was up to 3.7 apart. 18 and 16
-  comparisons were lost. Won in one and lost in the other: Spring on MariaDB in
-  *pair* (1.24 and 0.82) and server time (0.97 and 0.74); dlock in *pair* (0.81
-  and 1.09) and server time (0.70 and 0.96); redlock (0.90 and 1.03) and redsync
-  (0.87 and 0.93) in server time. Take ratios between 0.7 and 1.4 for level.
+  contestants in turn. In brackets: how many times better Holdfast's number is.
+  **Bold** is where it is worse by more than a tenth.
+- **Two runs differ by more than that.** Of two runs on one day half of the ratios
+  agreed within 1.13 times, nine in ten within 1.4, and *200 waiters*, then of one
+  round, was up to 3.7 apart. Take ratios between 0.7 and 1.4 for level.
 - *pair* and *hand-over* have server and clients **on one core**, where what the
   client itself costs shows; the others have the server on one core and the
   clients on the other. On two machines a round trip costs more, and everything
@@ -217,12 +250,14 @@ Floors written by hand in C, crashes, memory and the command are measured by
 
 def write(results):
     every, behind = count(results)
+    natives, native = count(results, True)
     overlaps = sum(found.get("overlaps", 0)
                    for store in results["stores"].values()
                    for row in store["rows"].values() for found in row.values())
     text = HEAD.format(
         machine=results["machine"], every=every, ahead=every - behind,
-        behind=behind, rounds=results["rounds"],
+        behind=behind, rounds=results["rounds"], native=native,
+        natives=natives,
         but=" but those that are named" if overlaps else "")
     lines = [text]
     os.makedirs(PICTURES, exist_ok=True)
@@ -241,9 +276,10 @@ def write(results):
 def panels(rows):
     found = []
     for measure in MEASURES:
-        bars = [(label, measure.of(row), label == OURS, measure.show(
-            measure.of(row))) for label, row in rows.items()
-            if measure.of(row) is not None]
+        bars = [(label, measure.of(row), "ours" if label == OURS else "also"
+                 if is_ours(label) else "theirs",
+                 measure.show(measure.of(row))) for label, row in rows.items()
+                if measure.of(row) is not None]
         better = "more is better" if measure.more else "less is better"
         found.append(("%s (%s)" % (measure.title, better), bars))
     return found
@@ -255,15 +291,15 @@ def show(name, store):
         store["label"], store["version"], store["durability"],
         store["others"]))
     rows = [["", *(m.title for m in MEASURES)]]
-    ours = store["rows"][OURS]
     for label, row in store["rows"].items():
-        rows.append([label] + [m.cell(ours, row).replace("**", "")
-                               for m in MEASURES])
+        rows.append([label] + [
+            m.cell(ours_for(store, m, label), row).replace("**", "")
+            for m in MEASURES])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         print("  ".join(cell.ljust(width) if i == 0 else cell.rjust(width)
                         for i, (cell, width) in enumerate(zip(row, widths))))
     for label, reason in store["left_out"].items():
         print("left out: %s: %s" % (label, reason))
-    for measure, label, ratio in lost(name, store["rows"]):
+    for measure, label, ratio in lost(store):
         print("behind: %s, %s: %s x" % (measure.title, label, digits(ratio)))
