@@ -37,6 +37,7 @@ static void abandon_port(sql_port *base)
 
 static const sql_port_class my_class = {
     .driver = "mysql",
+    .counts = true,
     .connect = my_connect,
     .disconnect = my_disconnect,
     .abandon = my_abandon,

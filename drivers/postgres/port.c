@@ -21,6 +21,7 @@ static void abandon_port(sql_port *base)
 
 static const sql_port_class pg_class = {
     .driver = "postgres",
+    .counts = true,
     .connect = pg_connect,
     .disconnect = pg_disconnect,
     .abandon = pg_abandon,

@@ -389,14 +389,60 @@ static void numbers_from_the_clock(void)
     sqlite3_close(db);
 }
 
+#define TAKE_AS(num, last, rid, sid)                                           \
+    P(KEY, last, "x", "|X" num BEHIND(rid, sid), num, rid, sid)
+
+/* The short way: only an empty queue, only by who lives, only with a number
+ * above the counter and the clock; and out of a queue that is nothing else. */
+static void alone(void)
+{
+    static sql_text t[SQL_COUNT];
+    sqlite3 *db = lite_open(t, false, NULL);
+    const char *const *late =
+        TAKE_AS("7000000000000001", "7000000000000002", RID_A, SID_A);
+    const char *const *good =
+        TAKE_AS("7000000000000003", "7000000000000004", RID_A, SID_A);
+    const char *text = "|X7000000000000003" BEHIND(RID_A, SID_A);
+
+    lite(db, t, SQL_ATTACH, 0, P(SID_A, "9000000", "1", "h", "n", ""));
+    lite(db, t, SQL_CREATE, 0, P(KEY));
+    EXPECT_STR(lite(db, t, SQL_TAKE, 0, TAKE_AS("9", "10", RID_A, SID_A)), "0");
+    EXPECT_STR(
+        lite(db, t, SQL_TAKE, 0,
+             TAKE_AS("7000000000000001", "7000000000000002", RID_B, SID_B)),
+        "0");
+    EXPECT_STR(lite(db, t, SQL_TAKE, 0, late), "1");
+    EXPECT_STR(lite(db, t, SQL_TAKE, 0, good), "0"); /* not empty */
+    EXPECT_STR(lite(db, t, SQL_LEAVE_ALONE, 0, P(KEY, text, SID_A)), "0");
+    lite(db, t, SQL_CUT, 0, P(KEY, "|X7000000000000001" BEHIND(RID_A, SID_A)));
+    EXPECT_STR(lite(db, t, SQL_TAKE, 0, late), "0"); /* not above the last */
+    lite(db, t, SQL_TOMB, 0, P(KEY, RID_A "." SID_A ";"));
+    EXPECT_STR(lite(db, t, SQL_TAKE, 0, good), "0");
+    lite(db, t, SQL_UNTOMB, 0, P(KEY, RID_A "." SID_A ";"));
+    EXPECT_STR(lite(db, t, SQL_TAKE, 0, good), "1");
+    EXPECT_STR(lite(db, t, SQL_LOOK_HEAD, 0, P(KEY)), "7000000000000004");
+    EXPECT_STR(lite(db, t, SQL_LEAVE_ALONE, 0, P(KEY, text, SID_B)), "0");
+    lite(db, t, SQL_JOIN, 0, JOIN_AS(RID_B, SID_A));
+    EXPECT_STR(lite(db, t, SQL_LEAVE_ALONE, 0, P(KEY, text, SID_A)), "0");
+    lite(db, t, SQL_CUT, 0, P(KEY, "|X7000000000000005" BEHIND(RID_B, SID_A)));
+    EXPECT_STR(lite(db, t, SQL_LEAVE_ALONE, 0, P(KEY, text, SID_A)), "1");
+    EXPECT_STR(lite(db, t, SQL_LOOK_HEAD, 1, P(KEY)), "");
+    sqlite3_close(db);
+}
+
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {
-        TEST(words),           TEST(tables_named),
-        TEST(refused),         TEST(overrides),
-        TEST(observer),        TEST(every_statement),
-        TEST(prepared),        TEST(a_life),
-        TEST(a_life_observed), TEST(numbers_from_the_clock)};
+    static const test_case cases[] = {TEST(words),
+                                      TEST(tables_named),
+                                      TEST(refused),
+                                      TEST(overrides),
+                                      TEST(observer),
+                                      TEST(every_statement),
+                                      TEST(prepared),
+                                      TEST(a_life),
+                                      TEST(a_life_observed),
+                                      TEST(numbers_from_the_clock),
+                                      TEST(alone)};
 
     return run_tests(argc, argv, "dialect", cases,
                      sizeof cases / sizeof *cases);

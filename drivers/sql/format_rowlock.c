@@ -10,12 +10,20 @@
  * first, by a plain read, and locked by their ids.  A code may have several
  * rows, since two may have inserted the first one at once: all of them are
  * locked.  That is enough: rows are never deleted, so of any two who lock, the
- * one who read later has read every row that the other has locked. */
+ * one who read later has read every row that the other has locked.
+ *
+ * Where a code can be locked directly a lock is one round trip.  PostgreSQL
+ * locks no row that does not match, and takes BEGIN and SELECT in one text.
+ * MariaDB does so if the code is unique; its connection has no autocommit, and
+ * the SELECT itself answers whether that is so, since with it nothing would be
+ * held. */
 #include "format_held.h"
 
 #include <stdio.h>
 
-enum { ROWS_MAX = 16 };
+enum { ROWS_MAX = 16, ROUNDS = 4 };
+/* held->rule: how a code is locked. */
+enum { BY_STEPS = 0, IN_ONE_TEXT, BY_A_UNIQUE_CODE };
 
 static const char *const rowlock_options[] = {"table", "business_name", NULL};
 
@@ -91,17 +99,27 @@ static bool insert_row(sql_held *held, sql_conn *conn, const char *code,
     return end == SQL_DONE || end == SQL_CLASH;
 }
 
-static bool rowlock_take(sql_held *held, sql_conn *conn, const char *lock,
-                         bool shared, hf_nsec deadline, bool *ret_got,
-                         hf_error *err)
+/* ---- Taking ------------------------------------------------------------- */
+
+/* Locked, or in others' hands (then nothing is): whatever the way. */
+static bool end_take(sql_conn *conn, sql_end end, bool got, hf_nsec deadline,
+                     hf_error *err)
+{
+    if (got)
+        return true;
+    return (end == SQL_CLASH || end == SQL_DONE) &&
+           sql_held_say(conn, "ROLLBACK", deadline, NULL, err);
+}
+
+/* By a port that says one statement at a time. */
+static bool take_by_steps(sql_held *held, sql_conn *conn, const char *lock,
+                          hf_nsec deadline, bool *ret_got, hf_error *err)
 {
     bool postgres = sql_is_postgres(held->store->port->dialect);
     char ids[24 * ROWS_MAX], text[24 * ROWS_MAX + 300];
     sql_rows rows = {0};
     sql_end end;
 
-    (void)shared;
-    *ret_got = false;
     if (!find_rows(held, conn, lock, deadline, ids, err) ||
         (ids[0] == '\0' && (!insert_row(held, conn, lock, deadline) ||
                             !find_rows(held, conn, lock, deadline, ids, err))))
@@ -117,10 +135,80 @@ static bool rowlock_take(sql_held *held, sql_conn *conn, const char *lock,
     end = conn->port->class->say(conn, text, deadline, &rows, err);
     *ret_got = end == SQL_DONE && rows.rows > 0;
     sql_rows_done(&rows);
-    if (*ret_got)
-        return true;
-    return (end == SQL_CLASH || end == SQL_DONE) &&
-           sql_held_say(conn, "ROLLBACK", deadline, NULL, err);
+    return end_take(conn, end, *ret_got, deadline, err);
+}
+
+static bool take_postgres(sql_held *held, sql_conn *conn, const char *lock,
+                          hf_nsec deadline, bool *ret_got, hf_error *err)
+{
+    char literal[2 * SQL_LOCK_MAX + 60], text[3 * SQL_LOCK_MAX];
+
+    put_code(held, lock, literal);
+    snprintf(text, sizeof text,
+             "BEGIN; SELECT id FROM %s WHERE business_code = %s ORDER BY id "
+             "FOR UPDATE NOWAIT",
+             held->name, literal);
+    for (int round = 0; round < ROUNDS; round++) {
+        sql_rows rows = {0};
+        sql_end end = conn->port->class->say(conn, text, deadline, &rows, err);
+
+        *ret_got = end == SQL_DONE && rows.rows > 0;
+        sql_rows_done(&rows);
+        if (!end_take(conn, end, *ret_got, deadline, err))
+            return false;
+        if (*ret_got || end != SQL_DONE)
+            return true;
+        if (!insert_row(held, conn, lock, deadline))
+            return false;
+    }
+    return true; /* deleted again and again: a later look inserts it */
+}
+
+static bool take_unique(sql_held *held, sql_conn *conn, const char *lock,
+                        hf_nsec deadline, bool *ret_got, hf_error *err)
+{
+    char literal[2 * SQL_LOCK_MAX + 60], text[3 * SQL_LOCK_MAX];
+
+    put_code(held, lock, literal);
+    snprintf(text, sizeof text,
+             "SELECT id, @@autocommit FROM %s WHERE business_code = %s "
+             "FOR UPDATE NOWAIT",
+             held->name, literal);
+    for (int round = 0; round < ROUNDS; round++) {
+        sql_rows rows = {0};
+        sql_end end = conn->port->class->say(conn, text, deadline, &rows, err);
+        bool there = end == SQL_DONE && rows.rows > 0;
+
+        *ret_got = there && sql_number(&rows, 0, 1, 1) == 0;
+        sql_rows_done(&rows);
+        if (!end_take(conn, end, *ret_got, deadline, err))
+            return false;
+        if (*ret_got || end != SQL_DONE)
+            return true;
+        if (there && !sql_held_say(conn, "SET SESSION autocommit = 0", deadline,
+                                   NULL, err))
+            return false;
+        if (!there && (!insert_row(held, conn, lock, deadline) ||
+                       !sql_held_say(conn, "COMMIT", deadline, NULL, err)))
+            return false;
+    }
+    return true;
+}
+
+static bool rowlock_take(sql_held *held, sql_conn *conn, const char *lock,
+                         bool shared, hf_nsec deadline, bool *ret_got,
+                         hf_error *err)
+{
+    (void)shared;
+    *ret_got = false;
+    switch (held->rule) {
+    case IN_ONE_TEXT:
+        return take_postgres(held, conn, lock, deadline, ret_got, err);
+    case BY_A_UNIQUE_CODE:
+        return take_unique(held, conn, lock, deadline, ret_got, err);
+    default:
+        return take_by_steps(held, conn, lock, deadline, ret_got, err);
+    }
 }
 
 static bool rowlock_give(sql_held *held, sql_conn *conn, const char *lock,
@@ -190,6 +278,28 @@ static void rowlock_ddl(const sql_dialect *dialect, const char *schema,
     emit(to, text);
 }
 
+/* How may a code be locked?  A port that does not count rows puts its own
+ * words around ours. */
+static int find_rule(const sql_held *held, sql_conn *conn, hf_nsec deadline)
+{
+    char text[300];
+    sql_rows rows = {0};
+    hf_error err;
+    bool unique;
+
+    if (!held->store->port->class->counts)
+        return BY_STEPS;
+    if (sql_is_postgres(held->store->port->dialect))
+        return IN_ONE_TEXT;
+    snprintf(text, sizeof text,
+             "SHOW INDEX FROM %s WHERE Column_name = 'business_code' AND "
+             "Non_unique = 0 AND Seq_in_index = 1 AND Sub_part IS NULL",
+             held->name);
+    unique = sql_held_say(conn, text, deadline, &rows, &err) && rows.rows > 0;
+    sql_rows_done(&rows);
+    return unique ? BY_A_UNIQUE_CODE : BY_STEPS;
+}
+
 static int rowlock_open(hf_store *store, const hf_url *url, sql_conn *conn,
                         hf_error *err)
 {
@@ -214,8 +324,10 @@ static int rowlock_open(hf_store *store, const hf_url *url, sql_conn *conn,
         code =
             sql_peer_make(store, conn, make, held->name, "business_code", err);
     }
-    if (code == 0)
+    if (code == 0) {
+        held->rule = find_rule(held, conn, hfd_now() + HF_MS(5000));
         code = sql_watch_start(held, err);
+    }
     if (code)
         sql_held_close(store);
     return code;

@@ -95,6 +95,9 @@ static bool start_lease(joining *j)
 
 static void finish_joining(joining *j, bool answered)
 {
+    if (answered)
+        sql_note_crowd(j->use.store, j->place,
+                       j->place->verdict != HF_GRANTED || j->queue.n > 1);
     sql_queue_done(&j->queue);
     /* Refused, gone, or there already and counted when it came. */
     if (answered &&
@@ -250,6 +253,25 @@ static step find_out_why(joining *j)
     return check_session(j);
 }
 
+/* AGAIN: others are there, or our session is not.  A key that nobody has used
+ * before has no row, which a look tells more cheaply than a JOIN in vain. */
+static step join_alone(joining *j)
+{
+    if (!sql_seems_alone(j->use.store, j->place))
+        return AGAIN;
+    switch (sql_take_alone(&j->use, j->place, j->hex, j->kind, &j->queue)) {
+    case SQL_FAILED:
+        return FAILED;
+    case SQL_CHANGED:
+        return answer_fresh(j) ? DONE : FAILED;
+    default:
+        break;
+    }
+    if (!sql_queue_look(&j->use, j->hex, &j->queue))
+        return FAILED;
+    return j->queue.there ? AGAIN : join_first(j);
+}
+
 static step join_once(joining *j)
 {
     switch (sql_queue_change(&j->use, j->statement, j->params, &j->queue)) {
@@ -265,7 +287,7 @@ static step join_once(joining *j)
 void sql_native_join(hf_store *store, hf_op *op)
 {
     joining j = {.op = op, .place = op->place};
-    step next = AGAIN;
+    step next;
 
     if (!is_sound(op)) {
         hfd_error(&op->error, HF_EINVAL, store->port->class->driver, 0,
@@ -281,6 +303,7 @@ void sql_native_join(hf_store *store, hf_op *op)
     }
     write_params(&j);
     sql_standing_add(sql_native_of(store), &op->sid, 1);
+    next = join_alone(&j);
     for (unsigned i = 0; next == AGAIN && i < SQL_ROUNDS; i++)
         next = join_once(&j);
     if (next == AGAIN)

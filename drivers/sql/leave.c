@@ -105,7 +105,7 @@ static bool write_tomb(leaving *l)
 }
 
 /* One statement, if all is as it was when we joined. */
-static step leave_known(leaving *l)
+static step cut_known(leaving *l)
 {
     sql_entry entry = sql_entry_of(l->op, l->place);
     char text[SQL_ENTRY_MAX], sid[SQL_ID_LEN + 1];
@@ -121,7 +121,22 @@ static step leave_known(leaving *l)
     if (change != SQL_CHANGED)
         return AGAIN;
     told = l->use.rows.cols == 4 && sql_cell(&l->use.rows, 0, 3);
+    sql_note_crowd(l->use.store, l->place, l->queue.n > 0);
     return pass_on(l, &entry, told) ? DONE : FAILED;
+}
+
+/* The same, and shorter where nobody seems to wait behind. */
+static step leave_known(leaving *l)
+{
+    sql_entry entry = sql_entry_of(l->op, l->place);
+    sql_change change;
+
+    if (!sql_seems_alone(l->use.store, l->place))
+        return cut_known(l);
+    change = sql_leave_alone(&l->use, l->hex, &entry, &l->queue);
+    if (change == SQL_UNTOUCHED)
+        return cut_known(l);
+    return change == SQL_CHANGED && pass_on(l, &entry, false) ? DONE : FAILED;
 }
 
 /* It stays a while, nobody's. */

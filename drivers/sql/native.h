@@ -14,6 +14,7 @@ enum {
     SQL_ROUNDS = 12, /* attempts at a row that others change meanwhile */
     SQL_SEEN = 256,  /* sessions that this store remembers having seen */
     SQL_STANDING = 4,
+    SQL_CROWDS = 64, /* keys are told apart by so many places */
     SQL_EPOCH_MAX = 300,
     SQL_HEX_MAX = 2 * HF_KEY_MAX + 1,
     SQL_NUMBER_MAX = 24,
@@ -47,6 +48,10 @@ typedef struct sql_native_data {
     unsigned standing_next;
     char epoch[SQL_EPOCH_MAX]; /* of the server, as last seen; strict */
     atomic_bool said_deaf;
+    atomic_bool crowded[SQL_CROWDS]; /* alone.c: guesses, */
+    _Atomic int64_t ahead_us;        /* from hfd_now() to a little ahead of the
+                                        server's clock; 0: not known */
+    _Atomic uint64_t drawn;          /* the last number that was drawn here */
     char host_name[64];
 } sql_native_data;
 
@@ -85,6 +90,9 @@ void sql_queue_done(sql_queue *queue);
 /* The answer of a statement: columns counter, body or head, length.  False:
  * use->err says why. */
 bool sql_queue_take(sql_use *use, sql_queue *queue, size_t row, size_t first);
+/* The same of what is known without asking: this counter, this whole body. */
+bool sql_queue_assume(sql_use *use, sql_queue *queue, uint64_t counter,
+                      const char *body);
 bool sql_queue_look(sql_use *use, const char *hex, sql_queue *queue);
 /* Read the rest of the body, if it is not there. */
 bool sql_queue_whole(sql_use *use, const char *hex, sql_queue *queue);
@@ -106,6 +114,20 @@ void sql_wake_due(sql_use *use, const sql_queue *queue, uint64_t until,
 /* The same after `left` was cut out. */
 void sql_wake_after(sql_use *use, const sql_queue *queue,
                     const sql_entry *left);
+
+/* ---- alone.c ---- */
+
+/* Nobody else is thought to want this key. */
+bool sql_seems_alone(hf_store *store, const hf_place *place);
+void sql_note_crowd(hf_store *store, const hf_place *place, bool crowded);
+/* The server's clock showed this in an answer to what was sent then. */
+void sql_note_clock(hf_store *store, int64_t store_us, hf_nsec sent);
+/* Take an empty queue; leave one that has this entry alone.  SQL_UNTOUCHED: it
+ * is not so, and nothing was done. */
+sql_change sql_take_alone(sql_use *use, const hf_place *place, const char *hex,
+                          const char *kind, sql_queue *queue);
+sql_change sql_leave_alone(sql_use *use, const char *hex,
+                           const sql_entry *entry, sql_queue *queue);
 
 /* ---- dead.c ---- */
 

@@ -31,6 +31,7 @@ typedef enum sql_end {
 
 typedef struct sql_port_class {
     const char *driver; /* "postgres", for errors */
+    bool counts;        /* always says how many rows a statement has changed */
     /* Connect by the deadline; HF_EUNAVAIL, HF_EAUTH, HF_EPERM, HF_EPROTO.
      * Sets what the session of the server needs (autocommit, READ COMMITTED,
      * timeouts of the server for statements: half a lease is never waited). */

@@ -77,6 +77,14 @@ bool sql_queue_take(sql_use *use, sql_queue *queue, size_t row, size_t first)
                      sql_number(&use->rows, row, first + 2, 0));
 }
 
+bool sql_queue_assume(sql_use *use, sql_queue *queue, uint64_t counter,
+                      const char *body)
+{
+    sql_queue_done(queue);
+    queue->counter = counter;
+    return read_body(use, queue, body, 0);
+}
+
 bool sql_queue_look(sql_use *use, const char *hex, sql_queue *queue)
 {
     const char *params[] = {hex};

@@ -41,6 +41,7 @@ static bool take_session(sql_use *use)
         return false;
     op->remaining = left * 1000 < op->ttl ? left * 1000 : op->ttl;
     op->store_us = use->store->observer ? 0 : sql_instant(&use->rows, 0, 1);
+    sql_note_clock(use->store, op->store_us, op->sent);
     sql_seen_note(use->store, &op->sid, sql_number(&use->rows, 0, 3, 0),
                   op->ttl / 1000, left, op->sent);
     return true;

@@ -52,6 +52,17 @@
       "INSERT INTO @queue(k, counter, kind, body, tombs, used_us)"             \
       " SELECT @key(?1), floor, '', '', '', @now FROM @meta WHERE one = 1"     \
       " @share")                                                               \
+    /* A queue that is empty: the whole entry, with a number that the client   \
+     * has drawn.  1 key, 2 last of its run, 3 kind, 4 entry, 5 its number,    \
+     * 6 rid, 7 sid. */                                                        \
+    X(TAKE, true, "UPDATE @queue SET body = ?4, counter = @int(?2),"           \
+      " kind = ?3, used_us = @now WHERE k = @key(?1) AND body = ''"            \
+      " AND @pos(?6, tombs) = 0 AND @from(counter) < @int(?5)"                 \
+      " AND EXISTS (SELECT 1 FROM @session WHERE sid = ?7 AND exp_us > @now)") \
+    /* And one that is nothing but this entry.  1 key, 2 entry, 3 sid. */      \
+    X(LEAVE_ALONE, true, "UPDATE @queue SET body = '', used_us = @now"         \
+      " WHERE k = @key(?1) AND body = ?2"                                      \
+      " AND EXISTS (SELECT 1 FROM @session WHERE sid = ?3 AND exp_us > @now)") \
     /* Leaving: cut my text out, while my session lives.  1 key, 2 text,       \
      * 3 'y': the statement may tell the next itself (a fourth column that is  \
      * not NULL says that it did), 4 sid. */                                   \
