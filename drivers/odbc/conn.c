@@ -172,7 +172,10 @@ static int dial(odbc_port *port, odbc_conn *conn, hf_nsec deadline,
     pthread_mutex_unlock(&one_dials);
     odbc_sockets_done(&before);
     conn->watch.fd = conn->fd;
-    return SQL_SUCCEEDED(code) ? 0 : odbc_connect_error(port, conn->dbc, err);
+    if (!SQL_SUCCEEDED(code))
+        return odbc_connect_error(port, conn->dbc, err);
+    atomic_store(&port->stood, true);
+    return 0;
 }
 
 /* A driver that was found out not to speak over a socket: the one that came

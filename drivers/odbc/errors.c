@@ -9,9 +9,16 @@
  * is said only where the database itself refused the statement: since each is a
  * transaction of its own, refused is rolled back.  What is neither refused nor
  * answered (the connection broke, a commit met an error of the disk), and what
- * no row knows, is LOST if it may have written. */
+ * no row knows, is LOST if it may have written.
+ *
+ * The manager looks drivers and data sources up in files.  If it cannot read
+ * them for want of a descriptor it says that there are none; who has connected
+ * before knows better, and for all others we try to open a file. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "odbc.h"
 
@@ -246,6 +253,15 @@ sql_end odbc_error_of(const odbc_port *port, SQLSMALLINT type, SQLHANDLE handle,
     return r->end;
 }
 
+static bool has_descriptor(void)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 || (errno != EMFILE && errno != ENFILE);
+}
+
 int odbc_connect_error(const odbc_port *port, SQLHANDLE dbc, hf_error *err)
 {
     const row *r = refusals;
@@ -254,6 +270,12 @@ int odbc_connect_error(const odbc_port *port, SQLHANDLE dbc, hf_error *err)
     read_diagnosis(port, SQL_HANDLE_DBC, dbc, &d);
     while (!fits(r, &d, NULL))
         r++;
+    if ((strcmp(r->state, "01000") == 0 || strncmp(r->state, "IM", 2) == 0) &&
+        (atomic_load(&port->stood) || !has_descriptor()))
+        return hfd_error(err, HF_EUNAVAIL, "odbc", d.native,
+                         "cannot be found now, for want of file descriptors "
+                         "perhaps: %s (%s)",
+                         d.text, d.state);
     return hfd_error(err, r->code, "odbc", d.native, "%s: %s (%s)", r->text,
                      d.text, d.state);
 }

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sql.h>
 #include <sqlext.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "sql/store.h"
@@ -64,6 +65,7 @@ typedef struct odbc_port {
     char string[ODBC_STRING_MAX];
     char secret[256]; /* the password, to keep it out of messages */
     odbc_guard guard;
+    atomic_bool stood; /* a connection has come about */
     pthread_mutex_t mu;
     odbc_conn *first; /* made by open, for the first who asks */
     bool told_blind;  /* said that a connection has no known descriptor */

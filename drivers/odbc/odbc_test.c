@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "odbc_test.h"
@@ -263,6 +264,45 @@ static void wrong_urls(void)
                  HF_EUNAVAIL, "connect");
 }
 
+/* With so many descriptors more than are open now. */
+static int try_with_few(const char *url, int more, hf_error *err)
+{
+    int next = dup(STDERR_FILENO);
+    struct rlimit was, few;
+    hf_session *s = NULL;
+    int code;
+
+    EXPECT(next > 0 && close(next) == 0);
+    EXPECT(getrlimit(RLIMIT_NOFILE, &was) == 0);
+    few = (struct rlimit){(rlim_t)(next + more), was.rlim_max};
+    EXPECT(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    code = try_open(&s, url, err);
+    EXPECT(setrlimit(RLIMIT_NOFILE, &was) == 0);
+    hf_close(s);
+    return code;
+}
+
+/* The manager cannot read its files and says that there is no such driver: that
+ * is not for ever. */
+static void no_descriptors(void)
+{
+    char url[400];
+    bool told = false;
+    hf_error err;
+    int code;
+
+    use_plain_drivers();
+    odbc_test_url(NULL, "", url, sizeof url);
+    refused_with("odbc:nowhere", HF_EURL, "odbcinst -q -s"); /* loads ours */
+    for (int more = 0; (code = try_with_few(url, more, &err)) != 0; more++) {
+        if (code != HF_ENOMEM)
+            EXPECT_CODE(code, HF_EUNAVAIL);
+        told |= strstr(err.text, "want of file descriptors") != NULL;
+        EXPECT(more < 40);
+    }
+    EXPECT(told);
+}
+
 static void refused_by_postgres(void)
 {
     sql_server *server =
@@ -380,17 +420,12 @@ static void doctor(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        TEST(wrong_urls),
-        TEST(two_on_sqlite),
-        TEST(beside_postgres),
-        TEST(beside_mariadb),
-        TEST(unknown_database),
-        TEST(restarted),
-        TEST(refused_by_postgres),
-        TEST(refused_by_mariadb),
-        TEST(doctor),
-        TEST(formats_on_postgres),
-        TEST(formats_on_mariadb),
+        TEST(wrong_urls),          TEST(no_descriptors),
+        TEST(two_on_sqlite),       TEST(beside_postgres),
+        TEST(beside_mariadb),      TEST(unknown_database),
+        TEST(restarted),           TEST(refused_by_postgres),
+        TEST(refused_by_mariadb),  TEST(doctor),
+        TEST(formats_on_postgres), TEST(formats_on_mariadb),
     };
 
     return run_tests(argc, argv, "odbc", cases, sizeof cases / sizeof *cases);

@@ -309,6 +309,32 @@ static void pushes_at_another(void)
     expect_clean(&w, 1);
 }
 
+/* The connections go on at others, which begin in another database: nobody is
+ * let in beside a holder, who goes on. */
+static void another_database(void)
+{
+    static const char *const queries[] = {"ns=t&db=1", "format=simple&db=1"};
+
+    for (int i = 0; i < 2; i++) {
+        world w = world_begin(NULL, queries[i]);
+        hf_session *s = open_at(w.through, 10000),
+                   *rival = open_at(w.direct, 10000);
+        hf_hold *mine = take(s, "mine"), *theirs = take(rival, "k");
+        hf_error err;
+
+        proxy_swap(w.p);
+        EXPECT_CODE(probe(s, "k", &err), HF_EBUSY);
+        EXPECT_OK(hf_renew(mine, &err), err);
+        EXPECT_CODE(probe(rival, "mine", &err), HF_EBUSY);
+        EXPECT_EQ(server_number(w.s, "DBSIZE"), 0); /* of database 0 */
+        give(mine);
+        give(theirs);
+        hf_close(s);
+        hf_close(rival);
+        world_end(&w);
+    }
+}
+
 /* All connections end at once: who holds goes on, who waits is granted. */
 static void all_connections_cut(void)
 {
@@ -460,6 +486,7 @@ static const test_case cases[] = {TEST(join_reply_lost),
                                   TEST(renew_reply_late),
                                   TEST(push_is_lost),
                                   TEST(pushes_at_another),
+                                  TEST(another_database),
                                   TEST_LIMIT(all_connections_cut, 90),
                                   TEST_LIMIT(black_hole, 90),
                                   TEST_LIMIT(nonsense_is_no_hold, 120),

@@ -90,6 +90,18 @@ void redis_take_back(hf__buf *out, size_t len)
     out->failed = false;
 }
 
+/* Behind a proxy that goes on at another connection between two calls, a new
+ * one would be made in the database that all begin with, and a lock there
+ * excludes nobody.  So whoever wants another says so each time. */
+static void select_database(const redis_wire *wire, hf__buf *out)
+{
+    if (wire->database == 0)
+        return;
+    resp_command(out, 2);
+    resp_text(out, "SELECT");
+    resp_number(out, wire->database);
+}
+
 redis_sending redis_conn_send(redis_conn *conn, redis_call *call)
 {
     redis_wire *wire = conn->wire;
@@ -101,7 +113,11 @@ redis_sending redis_conn_send(redis_conn *conn, redis_call *call)
         return SENDING_BROKEN;
     len = hf__buf_len(out);
     call->sent = hfd_now();
+    call->before = 0;
+    select_database(wire, out);
     call->encode(call, out, &conn->server);
+    if (wire->database != 0)
+        call->before++;
     redis_lock(wire);
     if (out->failed) {
         end = SENDING_NO_MEMORY;
@@ -239,6 +255,22 @@ static int nobody_asked(redis_conn *conn, hf_error *err)
                      "%s: a reply that nobody asked for", conn->where);
 }
 
+/* What comes before a reply; false: the call behind it was made in another
+ * database, if it was made. */
+static bool is_selected(const redis_conn *conn, const char *bytes,
+                        hf_error *err)
+{
+    resp reply = resp_at(bytes);
+    hf_error said = {0};
+    bool cut;
+
+    if (conn->wire->database == 0 || reply.type != RESP_ERROR)
+        return true;
+    redis_error_of(&reply, &said, &cut);
+    hfd_error(err, HF_EUNAVAIL, "redis", 0, "%s: %s", conn->where, said.text);
+    return false;
+}
+
 static bool is_spent(redis_conn *conn)
 {
     bool spent;
@@ -290,8 +322,9 @@ static ssize_t conn_received(void *ctx, const char *bytes, size_t len,
             return -1;
         }
         call = take_call(conn, &before);
-        if (!call && !before) {
-            nobody_asked(conn, err);
+        if (!call && (!before || !is_selected(conn, at, err))) {
+            if (!before)
+                nobody_asked(conn, err);
             return -1;
         }
         eaten += (size_t)size + tail;

@@ -4,10 +4,11 @@
  * Answers: is this a message, or which command's answer, and is the server's
  * side of the connection still the one that subscribed?  A proxy may go on with
  * it at another one, which has not: nothing would ever come, and nobody would
- * notice.  So PING is asked every two seconds while somebody listens.  Who has
- * subscribed is answered by an array, who has not by a status; and each answer
- * about a channel has the number of all that stand, which we count, too.
- * Knows nothing of what the messages mean.
+ * notice.  So every two seconds, while somebody listens, PING is asked, and a
+ * channel that stands is subscribed to again.  PING is answered by an array to
+ * who has subscribed, by a status to who has not; and each answer about a
+ * channel has the number of all that stand, which is ours unless others listen
+ * there.  Knows nothing of what the messages mean.
  *
  * Answers come in the order of the commands, so that of PING comes when as many
  * others have as were owed before it; one that comes earlier shows that
@@ -39,31 +40,65 @@ void redis_push_prove_later(redis_conn *conn)
     redis_wire_remind(conn->wire, conn->proof_due);
 }
 
+static bool is_steady(const redis_channel *channel)
+{
+    return channel->stands && channel->asked == 0 && channel->unasked == 0 &&
+           channel->refs > 0;
+}
+
+/* Each in its turn: where others listen a wrong number could be ours once, but
+ * grows.  With mu held; NULL: none stands for sure. */
+static const redis_channel *next_channel(redis_conn *conn)
+{
+    unsigned count = 0, turn;
+    const redis_channel *at;
+
+    for (at = conn->wire->channels; at; at = at->next)
+        count += is_steady(at);
+    if (count == 0)
+        return NULL;
+    turn = conn->proofs++ % count;
+    for (at = conn->wire->channels; !is_steady(at) || turn-- > 0;)
+        at = at->next;
+    return at;
+}
+
+/* With mu held. */
+static void write_proof(redis_conn *conn, hf__buf *out)
+{
+    redis_wire *wire = conn->wire;
+    const redis_channel *channel = next_channel(conn);
+    size_t before = hf__buf_len(out);
+
+    resp_command(out, 1);
+    resp_text(out, "PING");
+    if (channel)
+        redis_push_write(out, channel, wire->sharded, true);
+    if (out->failed) {
+        redis_take_back(out, before);
+        redis_push_prove_later(conn);
+        return;
+    }
+    conn->proof_sent = hfd_now();
+    conn->proof_after = conn->owed;
+    conn->proof_with = channel != NULL;
+    conn->owed += conn->proof_with;
+    conn->proof_due = conn->proof_sent + wire->dial_time;
+    redis_wire_remind(wire, conn->proof_due);
+}
+
 /* Unless nobody listens any more: who listens next begins anew. */
 static void ask_proof(redis_conn *conn)
 {
     redis_wire *wire = conn->wire;
     hf__buf *out = hf__pipe_begin(conn->pipe);
-    size_t before;
 
     if (!out)
         return;
-    before = hf__buf_len(out);
     redis_lock(wire);
     conn->proof_due = 0;
-    if (!conn->broken && redis_push_used(wire)) {
-        resp_command(out, 1);
-        resp_text(out, "PING");
-        if (out->failed) {
-            redis_take_back(out, before);
-            redis_push_prove_later(conn);
-        } else {
-            conn->proof_sent = hfd_now();
-            conn->proof_after = conn->owed;
-            conn->proof_due = conn->proof_sent + wire->dial_time;
-            redis_wire_remind(wire, conn->proof_due);
-        }
-    }
+    if (!conn->broken && redis_push_used(wire))
+        write_proof(conn, out);
     redis_unlock(wire);
     hf__pipe_end(conn->pipe);
 }
@@ -116,6 +151,7 @@ static bool end_proof(redis_conn *conn)
     if (conn->proof_sent == 0 || conn->proof_after > 0)
         return false;
     conn->proof_sent = conn->proof_due = 0;
+    conn->proof_again = conn->proof_with;
     redis_push_prove_later(conn);
     return true;
 }
@@ -159,7 +195,9 @@ static const char *note_answer(redis_conn *conn, const resp *push,
     channel = name.type == RESP_STRING
                   ? redis_push_find(wire, name.text, name.len, pattern)
                   : NULL;
-    if (channel && subscribed && channel->asked > 0) {
+    if (subscribed && conn->proof_again) {
+        conn->proof_again = false; /* it stands already */
+    } else if (channel && subscribed && channel->asked > 0) {
         channel->asked--;
         *standing += !channel->stands;
         channel->stands = true;
@@ -235,8 +273,10 @@ static const char *take_error(redis_conn *conn, const resp *reply,
     redis_error_of(reply, said, &cut);
     redis_lock(conn->wire);
     proof = end_proof(conn);
-    if (!proof)
+    if (!proof) {
         note_owed(conn);
+        conn->proof_again = false;
+    }
     redis_unlock(conn->wire);
     if (finder && finder->stray(finder->ctx, reply) != REDIS_STRAY_NOT)
         return said->text;

@@ -54,7 +54,10 @@ typedef struct redis_conn {
     unsigned standing[2]; /* channels that stand: of a slot [1], all others */
     unsigned owed;        /* SUBSCRIBEs and UNSUBSCRIBEs without an answer */
     unsigned proof_after; /* so many of those come before the proof's */
-    hf_nsec proof_sent;   /* 0: no proof is under way */
+    hf_nsec proof_sent;   /* 0: no PING is under way */
+    bool proof_with;      /* a SUBSCRIBE goes out behind it */
+    bool proof_again;     /* the next answer is that one's */
+    unsigned proofs;      /* so many were asked: each channel has its turn */
     hf_nsec proof_due;    /* the next, or the end of its time; 0: none */
     redis_server server;
     unsigned find;           /* the number of the find that named it */
@@ -217,6 +220,9 @@ redis_channel *redis_push_find(redis_wire *wire, const char *name, size_t len,
 /* Forget what nobody listens to and the server owes no answer about; with mu
  * held. */
 void redis_push_sweep(redis_wire *wire);
+/* (P|S)SUBSCRIBE or its contrary. */
+void redis_push_write(hf__buf *out, const redis_channel *channel, bool sharded,
+                      bool subscribe);
 /* It stands: subscribe to everything.  Takes the reference. */
 void redis_push_stands(redis_wire *wire, redis_conn *conn);
 void redis_push_broken(redis_conn *conn, const hf_error *why);

@@ -109,8 +109,8 @@ void redis_push_free(redis_wire *wire)
 
 /* ---- Commands ---- */
 
-static void write_command(hf__buf *out, const redis_channel *channel,
-                          bool sharded, bool subscribe)
+void redis_push_write(hf__buf *out, const redis_channel *channel, bool sharded,
+                      bool subscribe)
 {
     static const char *const words[2][3] = {
         {"UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"},
@@ -123,7 +123,7 @@ static void write_command(hf__buf *out, const redis_channel *channel,
 
 static void ask_for(redis_conn *conn, redis_channel *channel, hf__buf *out)
 {
-    write_command(out, channel, conn->wire->sharded, true);
+    redis_push_write(out, channel, conn->wire->sharded, true);
     channel->asked++;
     conn->wire->unconfirmed++;
     conn->owed++;
@@ -209,7 +209,7 @@ void redis_wire_unlisten(redis_wire *wire, const char *channel, size_t len,
         if (is_standing(wire, conn, out)) {
             size_t before = hf__buf_len(out);
 
-            write_command(out, at, wire->sharded, false);
+            redis_push_write(out, at, wire->sharded, false);
             /* Without memory it stays subscribed until the next connection;
              * what comes then is told and means nothing to anybody. */
             if (out->failed) {

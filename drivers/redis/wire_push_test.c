@@ -262,6 +262,31 @@ static void at_another_connection(void)
     }
 }
 
+/* Two that listen hear what the other one wants to hear. */
+static void at_each_others(void)
+{
+    hf_error err = {0};
+    world w, other = {0};
+    proxy *p = open_behind(&w, NULL);
+    int before, behind;
+
+    EXPECT_OK(open_wire(&other, proxy_port(p), NULL, 1, &err), err);
+    other.server = w.server;
+    start_keeper(&other);
+    listen_to(&w, "one", false);
+    listen_to(&other, "two", false);
+    before = atomic_load(&w.listening);
+    behind = atomic_load(&other.listening);
+    proxy_cross(p);
+    EXPECT(WAIT_FOR(atomic_load(&w.listening) > before, 30000));
+    EXPECT(WAIT_FOR(atomic_load(&other.listening) > behind, 30000));
+    expect_message(&w, "one", "mine");
+    expect_message(&other, "two", "theirs");
+    stop_keeper(&other);
+    redis_wire_close(other.wire);
+    close_behind(&w, p);
+}
+
 /* Who listens next subscribes there, and only he would hear. */
 static void at_another_and_one_more(void)
 {
@@ -417,6 +442,7 @@ static const test_case cases[] = {
     TEST(channels),
     TEST(channels_come_back),
     TEST(at_another_connection),
+    TEST(at_each_others),
     TEST(at_another_and_one_more),
     TEST(answers_that_are_missing),
     TEST(refused_channels_are_left),

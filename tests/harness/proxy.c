@@ -13,15 +13,10 @@
  * One mutex guards all; the thread lets go of it only in poll. */
 #include "harness/proxy.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <strings.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "harness/expect.h"
@@ -39,13 +34,14 @@ typedef struct conn {
     long long deliver_at; /* replies wait until then; 0: not */
     bool delayed;         /* the reply at the front has waited already */
     bool ending;          /* what is in to_client goes out, then the end */
+    bool listens;         /* it has sent a SUBSCRIBE */
 } conn;
 
 struct proxy {
     pthread_mutex_t mutex;
     pthread_t thread;
     int listener, wake, port, server_port;
-    bool stopping, black_hole, refuse, cut_all, swap;
+    bool stopping, black_hole, refuse, cut_all, swap, cross;
     proxy_rule rule;
     bool has_rule;
     unsigned matched, struck;
@@ -104,10 +100,8 @@ static void end_conn(conn *c)
         setsockopt(c->client, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     close(c->client);
     close(c->server);
-    for (bytes *b = &c->from_client; b <= &c->to_client; b++) {
+    for (bytes *b = &c->from_client; b <= &c->to_client; b++)
         free(b->data);
-        *b = (bytes){0};
-    }
     *c = (conn){.client = -1, .server = -1};
 }
 
@@ -140,6 +134,7 @@ static void carry_commands(proxy *p, conn *c)
         proxy_act act;
 
         count_name(p, frame, len);
+        c->listens = c->listens || frame_word_is(frame, len, 0, "SUBSCRIBE");
         act = judge(p, frame, len, false);
         if (act == PROXY_CUT_BEFORE) {
             /* What went before is still to reach the server. */
@@ -234,23 +229,6 @@ static void serve_conn(proxy *p, conn *c, short client, short server)
 
 /* ---- The thread --------------------------------------------------------- */
 
-/* -1: it does not let us in. */
-static int dial_server(const proxy *p)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)p->server_port),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
-
-    if (fd >= 0 &&
-        connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        close(fd);
-        return -1;
-    }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    return fd;
-}
-
 static void accept_conn(proxy *p)
 {
     int fd = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC), one = 1;
@@ -262,7 +240,7 @@ static void accept_conn(proxy *p)
     while (c < p->conns + CONNS_MAX && c->client >= 0)
         c++;
     EXPECT(c < p->conns + CONNS_MAX);
-    server = p->refuse ? -1 : dial_server(p);
+    server = p->refuse ? -1 : dial_port(p->server_port);
     if (server < 0) {
         close(fd);
         return;
@@ -273,15 +251,35 @@ static void accept_conn(proxy *p)
 }
 
 /* What was under way to the old one, and its answers, are lost. */
-static void swap_server(proxy *p, conn *c)
+static void join_to(conn *c, int server)
 {
-    close(c->server);
-    c->server = dial_server(p);
-    EXPECT(c->server >= 0);
+    EXPECT(server >= 0);
+    c->server = server;
     c->to_server.len = c->from_server.len = 0;
     c->line_first = c->line_end = 0;
     c->deliver_at = 0;
     c->delayed = false;
+}
+
+static void swap_servers(proxy *p)
+{
+    conn *other = NULL;
+
+    for (conn *c = p->conns; c < p->conns + CONNS_MAX; c++) {
+        if (c->client >= 0 && p->swap) {
+            close(c->server);
+            join_to(c, dial_port(p->server_port));
+        } else if (c->client >= 0 && c->listens && other) {
+            int server = other->server;
+
+            join_to(other, c->server);
+            join_to(c, server);
+            other = NULL;
+        } else if (c->client >= 0 && c->listens) {
+            other = c;
+        }
+    }
+    p->swap = p->cross = false;
 }
 
 static int gather_fds(proxy *p, struct pollfd *fds, conn **of)
@@ -340,12 +338,8 @@ static void *run_proxy(void *arg)
             p->cut_all = false;
             continue;
         }
-        if (p->swap) {
-            for (conn *c = p->conns; c < p->conns + CONNS_MAX; c++) {
-                if (c->client >= 0)
-                    swap_server(p, c);
-            }
-            p->swap = false;
+        if (p->swap || p->cross) {
+            swap_servers(p);
             continue; /* what was polled is gone */
         }
         if (p->black_hole || count == 1)
@@ -469,18 +463,28 @@ void proxy_cut_all(proxy *p)
     set_flag(p, &p->cut_all, true);
 }
 
-void proxy_swap(proxy *p)
+/* The thread takes the flag back when it is done. */
+static void set_and_wait(proxy *p, bool *flag)
 {
     bool done = false;
 
-    set_flag(p, &p->swap, true);
+    set_flag(p, flag, true);
     while (!done) {
+        test_sleep_ms(1);
         pthread_mutex_lock(&p->mutex);
-        done = !p->swap;
+        done = !*flag;
         pthread_mutex_unlock(&p->mutex);
-        if (!done)
-            test_sleep_ms(1);
     }
+}
+
+void proxy_swap(proxy *p)
+{
+    set_and_wait(p, &p->swap);
+}
+
+void proxy_cross(proxy *p)
+{
+    set_and_wait(p, &p->cross);
 }
 
 void proxy_black_hole(proxy *p, bool on)

@@ -49,6 +49,8 @@ void proxy_cut_all(proxy *p); /* once, with a RST to the client */
 /* Once: each connection goes on at a new one to the server, and its client is
  * not told.  Done when it returns. */
 void proxy_swap(proxy *p);
+/* The same, and two that have subscribed exchange the server's sides. */
+void proxy_cross(proxy *p);
 /* While on, nothing flows and nothing ends; new connections wait, too. */
 void proxy_black_hole(proxy *p, bool on);
 /* While on, a new connection is ended at once. */

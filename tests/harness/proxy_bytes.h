@@ -1,13 +1,17 @@
-/* proxy_bytes.h - bytes on their way through a proxy, and sockets that fill and
- * drain them without waiting. */
+/* proxy_bytes.h - bytes on their way through a proxy, and its sockets: made,
+ * filled from and drained into without waiting. */
 #ifndef HF_TEST_PROXY_BYTES_H
 #define HF_TEST_PROXY_BYTES_H
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "harness/expect.h"
 
@@ -55,6 +59,23 @@ static inline bool drain(int fd, bytes *b)
     if (n > 0)
         eat_bytes(b, (size_t)n);
     return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+/* A socket to a loopback port; -1: it does not let us in. */
+static inline int dial_port(int port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+
+    if (fd >= 0 &&
+        connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        close(fd);
+        return -1;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
 }
 
 #endif
