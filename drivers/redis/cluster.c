@@ -119,6 +119,7 @@ static int find_owner(void *ctx, redis_found *ret, hf_nsec deadline,
 {
     redis_cluster *cluster = ctx;
     size_t count = 1;
+    hf_error why = {0};
     int code = HF_EUNAVAIL;
 
     if (take_hint(cluster, ret))
@@ -132,8 +133,14 @@ static int find_owner(void *ctx, redis_found *ret, hf_nsec deadline,
         if (i > 0 && (now >= deadline || i >= count))
             break;
         share = (deadline - now) / (hf_nsec)(count - i);
-        code = ask_node(cluster, &whom, ret, now + share, err);
+        code = ask_node(cluster, &whom, ret, now + share, &why);
     }
+    if (code == HF_EUNAVAIL)
+        return hfd_error(err, code, "redis", why.native,
+                         "no node of the cluster told who has slot %u: %s",
+                         cluster->slot, why.text);
+    if (code != 0)
+        *err = why;
     return code;
 }
 

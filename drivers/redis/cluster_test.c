@@ -1,8 +1,13 @@
 /* cluster_test.c - what a cluster says, read right; and what it may not say.
  *
  * The slots of names that others have computed, replies of CLUSTER SLOTS with
- * everything that may be missing in them, addresses in MOVED and ASK, and URLs
- * that no cluster can serve. */
+ * everything that may be missing in them, addresses in MOVED and ASK, nodes
+ * that become fewer while they are asked, and URLs that no cluster can serve. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "cluster.h"
 #include "harness/expect.h"
 #include "harness/runner.h"
@@ -97,6 +102,63 @@ static void addresses_in_errors(void)
     EXPECT(!read_error("MOVED 8121 host:99999999999999999999", &to));
 }
 
+/* Nodes that end every connection; at the second one the list of nodes becomes
+ * shorter, as if another thread had learned that. */
+typedef struct dead_nodes {
+    redis_cluster cluster;
+    int listener;
+    int asked;
+} dead_nodes;
+
+static void *hang_up(void *arg)
+{
+    dead_nodes *d = arg;
+    int fd;
+
+    while ((fd = accept(d->listener, NULL, NULL)) >= 0) {
+        if (++d->asked == 2) {
+            pthread_mutex_lock(&d->cluster.mu);
+            d->cluster.node_count = 1;
+            pthread_mutex_unlock(&d->cluster.mu);
+        }
+        close(fd);
+    }
+    return NULL;
+}
+
+static void fewer_nodes_meanwhile(void)
+{
+    dead_nodes d = {0};
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t len = sizeof at;
+    hf__address seed = {.host = "127.0.0.1"};
+    redis_settings settings = {.addresses = &seed, .address_count = 1};
+    redis_found found;
+    hf_error err = {0};
+    pthread_t thread;
+
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    d.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(bind(d.listener, (struct sockaddr *)&at, len), 0);
+    EXPECT_EQ(listen(d.listener, 8), 0);
+    EXPECT_EQ(getsockname(d.listener, (struct sockaddr *)&at, &len), 0);
+    seed.port = ntohs(at.sin_port);
+    EXPECT_OK(redis_cluster_init(&d.cluster, &settings, "t", &err), err);
+    for (int i = 0; i < 3; i++)
+        d.cluster.nodes[i] = d.cluster.seeds[0];
+    d.cluster.node_count = 3;
+    EXPECT_EQ(pthread_create(&thread, NULL, hang_up, &d), 0);
+    EXPECT_CODE(d.cluster.finder.find(&d.cluster, &found,
+                                      hfd_now() + HF_MS(20000), &err),
+                HF_EUNAVAIL);
+    EXPECT_HAS(err.text, "luster");
+    shutdown(d.listener, SHUT_RDWR);
+    pthread_join(thread, NULL);
+    EXPECT_EQ(d.asked, 2); /* of four, which are two by now */
+    close(d.listener);
+    redis_cluster_done(&d.cluster);
+}
+
 static void refuse(const char *url, const char *part)
 {
     hf_session *s = NULL;
@@ -119,7 +181,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         TEST(slots_of_names),        TEST(owners_and_nodes),
         TEST(replies_that_are_none), TEST(addresses_in_errors),
-        TEST(urls_refused),
+        TEST(fewer_nodes_meanwhile), TEST(urls_refused),
     };
 
     return run_tests(argc, argv, "redis_cluster", cases,

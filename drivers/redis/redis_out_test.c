@@ -101,9 +101,71 @@ static void nothing_is_left(void)
     expect_clean(&w, 1);
 }
 
+typedef struct queue {
+    uint64_t numbers[4]; /* of those who wait, in order */
+    int waiting;
+} queue;
+
+static int note_waiting(const hf_entry_info *entry, void *user)
+{
+    queue *q = user;
+
+    if (entry->token == 0 && q->waiting < 4)
+        q->numbers[q->waiting++] = entry->number;
+    return 0;
+}
+
+static queue list_waiting(hf_session *s)
+{
+    queue q = {0};
+    hf_error err;
+
+    EXPECT_OK(hf_list(s, NULL, note_waiting, &q, &err), err);
+    return q;
+}
+
+/* Who is due and does not listen is passed over, and keeps the place: whoever
+ * comes later stands behind it. */
+static void the_deaf_keep_their_place(void)
+{
+    world w = world_begin(NULL, "ns=t");
+    hf_session *s = open_at(w.through, 0), *second = open_at(w.direct, 0),
+               *third = open_at(w.direct, 0), *rival = open_at(w.direct, 0);
+    hf_hold *hold = take(rival, "k");
+    waiter deaf, next, last;
+    queue before, after;
+
+    proxy_set(w.p, &(proxy_rule){.command = "SUBSCRIBE", .act = PROXY_SWALLOW});
+    waiter_start(&deaf, s);
+    AWAIT(list_waiting(rival).waiting == 1);
+    before = list_waiting(rival);
+    waiter_start(&next, second);
+    AWAIT(list_waiting(rival).waiting == 2 &&
+          server_number(w.s, "EVAL return(#redis.call('pubsub','channels')) "
+                             "0") == 1);
+    give(hold);
+    AWAIT(atomic_load(&next.done));
+    waiter_start(&last, third);
+    AWAIT(list_waiting(rival).waiting == 2);
+    after = list_waiting(rival);
+    EXPECT(after.numbers[0] == before.numbers[0]);
+    EXPECT(after.numbers[1] > after.numbers[0]);
+    proxy_set(w.p, NULL);
+    waiter_end(&next);
+    atomic_store(&last.let_go, true);
+    waiter_end(&deaf);
+    waiter_end(&last);
+    hf_close(s);
+    hf_close(second);
+    hf_close(third);
+    hf_close(rival);
+    expect_clean(&w, 1);
+}
+
 static const test_case cases[] = {
     TEST(scripts_forgotten), TEST(listeners_thrown_out),
-    TEST(clients_thrown_out), TEST(nothing_is_left)};
+    TEST(clients_thrown_out), TEST(the_deaf_keep_their_place),
+    TEST(nothing_is_left)};
 
 int main(int argc, char **argv)
 {
