@@ -422,28 +422,30 @@ static int try_code(hf_session *s)
     return code;
 }
 
-/* Its own setting would let it grant for another minute; lag_ms of a strict
- * store does not: nothing is granted, nothing is extended. */
-static void silent_replicas(void)
+/* A primary that wants its one replica, for a strict namespace. */
+static server *start_pair(server **ret_replica, char url[160])
 {
     server *s = server_start(&(server_options){
         .more = {"--min-replicas-to-write", "1", "--min-replicas-max-lag", "60",
                  "--repl-diskless-sync-delay", "0"}});
-    char port[16], url[160];
-    hf_session *a, *b;
-    server *replica;
-    guarded g;
 
-    snprintf(port, sizeof port, "%d", s->port);
-    replica = server_start(
-        &(server_options){.more = {"--replicaof", "127.0.0.1", port}});
-    snprintf(url, sizeof url,
+    *ret_replica = server_start(NULL);
+    server_ask(*ret_replica, "REPLICAOF 127.0.0.1 %d", s->port);
+    snprintf(url, 160,
              "redis://127.0.0.1:%d/?strict=yes&max_lease_ms=2000&lag_ms=4000",
              s->port);
-    EXPECT(WAIT_FOR(strcmp(server_info(s, "min_slaves_good_slaves"), "1") == 0,
-                    LONG_MS));
-    a = open_session(url, 2000);
-    b = open_session(url, 2000);
+    return s;
+}
+
+/* Its own setting would let it grant for another minute; lag_ms of a strict
+ * store does not: nothing is granted, nothing is extended. */
+static void silent_replicas(void)
+{
+    char url[160];
+    server *replica, *s = start_pair(&replica, url);
+    hf_session *a = open_session(url, 2000), *b = open_session(url, 2000);
+    guarded g;
+
     EXPECT(WAIT_FOR(try_code(b) == 0, LONG_MS));
     guarded_begin(&g, a, "held");
     server_pause(replica);
@@ -459,11 +461,37 @@ static void silent_replicas(void)
     server_stop(s);
 }
 
-static const test_case cases[] = {
-    TEST(names_and_places),   TEST(sentinels_disagree),
-    TEST(wrong_one_is_named), TEST(sentinels_want_a_password),
-    TEST(calls_follow),       TEST(numbers_never_go_back),
-    TEST(silent_replicas),    TEST(over_tls)};
+/* It was replaced, its successor is gone, and it is appointed again: by its ids
+ * nothing has happened, but its replica has followed another. */
+static void replica_comes_back(void)
+{
+    char url[160], copies[16];
+    server *replica, *s = start_pair(&replica, url);
+    hf_session *a = open_session(url, 2000);
+
+    EXPECT(WAIT_FOR(try_code(a) == 0, LONG_MS));
+    snprintf(copies, sizeof copies, "%s", server_info(s, "sync_full"));
+    server_ask(replica, "REPLICAOF NO ONE"); /* it was followed by others */
+    server_ask(replica, "REPLICAOF 127.0.0.1 %d", s->port);
+    EXPECT(WAIT_FOR(strcmp(server_info(s, "sync_full"), copies) != 0 &&
+                        strstr(server_info(s, "slave0"), "online"),
+                    LONG_MS));
+    EXPECT_CODE(try_code(a), HF_EQUARANTINE);
+    EXPECT(WAIT_FOR(try_code(a) == 0, LONG_MS));
+    hf_close(a);
+    server_stop(replica);
+    server_stop(s);
+}
+
+static const test_case cases[] = {TEST(replica_comes_back),
+                                  TEST(names_and_places),
+                                  TEST(sentinels_disagree),
+                                  TEST(wrong_one_is_named),
+                                  TEST(sentinels_want_a_password),
+                                  TEST(calls_follow),
+                                  TEST(numbers_never_go_back),
+                                  TEST(silent_replicas),
+                                  TEST(over_tls)};
 
 int main(int argc, char **argv)
 {

@@ -223,11 +223,6 @@ class Sitting:
             least = min(self.tried.get(n, 0) for n in free)
             number = self.rng.choice(
                 [n for n in free if self.tried.get(n, 0) == least])
-            if (self.store.patient and faults.SERVER in faults.TABLE[number][1]
-                    and not self.store.stands()):
-                free = [n for n in free
-                        if faults.SERVER not in faults.TABLE[n][1]]
-                continue
             self.tried[number] = least + 1
             if self.strike(number):
                 return

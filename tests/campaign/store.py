@@ -26,7 +26,6 @@ class Store:
     why_not = {}  # fault: why it makes no sense here
     excuses = ()  # faults that may make two holders, by the page
     worst = (20,)  # of these: those that make two holders for sure
-    patient = False  # servers are struck only while it stands
     needs = ()  # programs
     shimmed = True  # the wall clock of its servers can be set
 

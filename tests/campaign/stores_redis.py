@@ -184,11 +184,7 @@ class Members(RedisFamily):
 
 
 class Sentinel(Members):
-    """Patient: a primary that stood still and is appointed again before it has
-    followed its successor is what it was, and knows nothing of that."""
-
     name = "sentinel"
-    patient = True
     lease_ms = 3000
     sentinels = 3
     strictly = "&max_lease_ms=3000&lag_ms=3000"
@@ -250,11 +246,6 @@ class Sentinel(Members):
             f.write("\n".join(lines) + "\n")
         return Server("sentinel-%d" % i, ["redis-server", path, "--sentinel"],
                       self.folder, pongs(port))
-
-    def stands(self):
-        return super().stands() and 1 == sum(
-            "role:master" in tell(server.port, "INFO replication")
-            for server in self.servers)
 
     def links_of(self, i):
         return [i]

@@ -5,7 +5,7 @@
 -- grants before that instant; 0: no quarantine).
 -- The keys:
 --   c          the last number that was drawn
---   n          epoch, until, max: of strict namespaces
+--   n          epoch, until, copies, max: of strict namespaces
 --   s          session -> the instant it expires
 --   x          sessions that are dead and not yet cleared away
 --   t          key -> the next instant at which an entry of it ends by itself

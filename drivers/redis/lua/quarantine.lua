@@ -9,6 +9,13 @@
 -- forgotten that their owners still believe in: until the longest of them has
 -- ended nothing is granted.
 --
+-- Where another may be promoted a copy of all data that a replica had to take
+-- (sync_full) counts as a new epoch, too: it had left and followed somebody
+-- else, who may have granted meanwhile, or is new here.  A primary that stood
+-- still, was replaced, and is appointed again before it followed anybody has
+-- both of its ids still; but whoever counts as its replica then has followed
+-- its successor, and nothing is granted without replicas (ALONE).
+--
 -- ALONE: it wants replicas (min-replicas-to-write), and none was heard for so
 -- long: another may have been promoted.  The server itself counts them once a
 -- second and goes by the last count when it stood still and goes on; here their
@@ -18,10 +25,15 @@ local Q, ALONE = 0, false
 if RUN then
     local info = call('INFO', 'replication')
     local epoch = RUN .. info:match('master_replid:(%x+)')
-    local marker = call('HMGET', P .. 'n', 'epoch', 'until')
-    if marker[1] ~= epoch then
+    local marker = call('HMGET', P .. 'n', 'epoch', 'until', 'copies')
+    local copies = marker[3] or '0'
+    if SILENT ~= '' then
+        copies = call('INFO', 'stats'):match('sync_full:(%d+)')
+    end
+    if marker[1] ~= epoch or (marker[3] or '0') ~= copies then
         marker[2] = now + LONGEST
-        call('HSET', P .. 'n', 'epoch', epoch, 'until', marker[2])
+        call('HSET', P .. 'n', 'epoch', epoch, 'until', marker[2], 'copies',
+             copies)
     end
     Q = tonumber(marker[2])
     if SILENT ~= '' and info:find('min_slaves_good_slaves', 1, true) then
