@@ -2,8 +2,7 @@
  *
  * The slots of names that others have computed, replies of CLUSTER SLOTS with
  * everything that may be missing in them, addresses in MOVED and ASK, nodes
- * that become fewer while they are asked, and URLs that no cluster can
- * serve. */
+ * that become fewer while they are asked, URLs that no cluster can serve. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
