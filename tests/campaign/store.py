@@ -48,7 +48,7 @@ class Store:
             for server in self.servers:
                 server.shim_clock(self.shim)
         elif self.shimmed and self.servers:
-            self.why_not = dict(self.why_not, **{20: "no shim in this build"})
+            self.why_not = {**self.why_not, 20: "no shim in this build"}
         for server in self.everybody():
             server.start()
         for server in self.everybody():
