@@ -56,10 +56,7 @@ def redis(server):
         return Entry(label, program, kind, at, poll_ms, **more)
     return [
         ours(server),
-        ours_as(server, "simple", "", "the string of SET NX, no queue and no "
-                "token; a waiter looks, so it is for where nobody waits"),
-        polls("SET NX by hand (go-redis 9.7)", "go", "setnx", 100,
-              like="Holdfast, format=simple"),
+        polls("SET NX by hand (go-redis 9.7)", "go", "setnx", 100),
         Entry("Spring Integration 7.0, PUB_SUB", "spring7",
               "SpringRedis:pubsub", at + "/jobs"),
         Entry("Spring Integration 7.0, SPIN", "spring7", "SpringRedis:spin",
@@ -71,8 +68,7 @@ def redis(server):
         polls("redlock 5.0 (Node)", "node", "redlock", 200),
         polls("@sesamecare-oss/redlock 1.4 (Node)", "node", "sesame", 200),
         polls("ShedLock 7.10", "spring7", "ShedLockPeer:redis", 0,
-              scenarios=NEVER_WAITS, note="never waits",
-              like="Holdfast, format=simple"),
+              scenarios=NEVER_WAITS, note="never waits"),
     ]
 
 

@@ -199,10 +199,10 @@ same run, on the same server, with the same durability.
 
 **{ahead} of {every} comparisons are won or level, {behind} lost**; each lost
 one is named below with what is known of it. Like is compared with like: a lock
-that has no queue and no token is beside ours in the same place and form
-(`format=`) where nobody waits, and beside the native lock where somebody does.
-Put beside the native lock there, too, {native} of {natives} of those would be
-lost; they are named as well. No two holders overlapped in *hand-over*,
+that is an open transaction is beside ours of the same form (`format=rowlock`)
+where nobody waits, and beside the native lock where somebody does. Put beside
+the native lock there, too, {native} of {natives} of those would be lost; they are
+named as well. No two holders overlapped in *hand-over*,
 *contended* and *200 waiters*, where it is looked for{but}.
 
 ## How to read it

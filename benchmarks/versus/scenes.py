@@ -123,14 +123,16 @@ class Cost:
     """What the server does meanwhile."""
 
     def __init__(self, server):
-        self.server, self.pids = server, server.pids()
-        self.requests = server.requests()
-        self.begun, self.ran = time.monotonic(), servers.run_ns(self.pids)
+        self.server, self.requests = server, server.requests()
+        self.ran = servers.run_ns(server.pids())
+        self.begun = time.monotonic()
 
     def until_now(self):
-        """Requests, seconds, microseconds of processor time."""
-        ran = servers.run_ns(self.pids) - self.ran
+        """Requests, seconds, microseconds of processor time; what a thread
+        did that has ended meanwhile is not known."""
         seconds = time.monotonic() - self.begun
+        ran = sum(ns - self.ran.get(tid, 0) for tid, ns in servers.run_ns(
+            self.server.pids()).items())
         # The question itself is one of them.
         return (max(0, self.server.requests() - self.requests - 1), seconds,
                 ran / 1e3)

@@ -67,15 +67,15 @@ def pin(pids, cores):
 
 
 def run_ns(pids):
-    """For how long they have run."""
-    total = 0
+    """For how long each of their threads has run."""
+    found = {}
     for pid, tid in threads(pids):
         try:
             with open("/proc/%d/task/%d/schedstat" % (pid, tid)) as f:
-                total += int(f.read().split()[0])
+                found[tid] = int(f.read().split()[0])
         except (FileNotFoundError, ProcessLookupError):
             continue
-    return total
+    return found
 
 
 def ask(port, text):

@@ -331,10 +331,11 @@ static hf_nsec end_overdue(sql_held *held, bool all)
     return o.next;
 }
 
-/* Out of the list: an idle one of which there are enough.  With mu held. */
+/* Out of the list: an idle one of which there are enough: as many threads take
+ * and give back at once as `connections` is made for.  With mu held. */
 static sql_vessel *take_surplus(sql_held *held, bool all)
 {
-    size_t keep = all ? 0 : held->kind->alone ? SPARE : 1;
+    size_t keep = all ? 0 : held->kind->alone ? held->store->pool.most : 1;
 
     for (sql_vessel **at = &held->vessels; *at; at = &(*at)->next) {
         sql_vessel *vessel = *at;
