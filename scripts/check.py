@@ -9,9 +9,10 @@ build's tests.txt lists (cmake/tests.cmake), which wait for that build alone.
 Two queues are worked off side by side.  Heavy jobs (builds, clang-tidy, the
 simulator: what computes without a pause) run `nice`d, as many as there are
 cores.  All others sleep most of the time and mind how long they are kept
-waiting: four a core, the longest allowed first, and of those marked calm one
-a core; one more each second while these leave a third of the processors' time
-to the heavy ones, or to nobody.  Jobs marked serial run alone, at the end.
+waiting: four a core, of which those marked calm, at most one a core, come
+first, then the longest allowed; one more each second while these leave a third
+of the processors' time to the heavy ones, or to nobody.  Jobs marked serial run
+alone, at the end.
 
 On the build server (CI=true) a skipped test counts as a failed one, unless its
 reason begins with `needs ` (the machine lacks something that no package brings)
@@ -112,7 +113,7 @@ class Queues:
                     self.serial.append(job)
                 else:
                     self.light.append(job)
-            self.light.sort(key=lambda j: -j.limit)
+            self.light.sort(key=lambda j: ("calm" not in j.flags, -j.limit))
             self.changed.notify()
 
     def next_heavy(self):
