@@ -268,7 +268,6 @@ class Loose(Sentinel):
 
     name = "loose"
     lease_ms = 8000  # longer than the sentinels need
-    patient = False
     strictly = "&strict=no"
     excuses = (6, 7, 8, 9, 10, 12, 19, 20, 33)
     worst = (33,)
