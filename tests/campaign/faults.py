@@ -155,6 +155,21 @@ def revive(servers):
     return step
 
 
+def recover(s, server):
+    """As its operator would: who has ended is started, who runs and serves
+    nobody is ended."""
+    if server.asked is None and server.runs():
+        if s.store.serves(server):
+            server.deaf = None
+            return True
+        server.deaf = server.deaf or time.monotonic()
+        if time.monotonic() < server.deaf + 5:
+            return False
+        server.kill()
+    server.deaf = None
+    return server.revive()
+
+
 @fault(7, "restart the server", SERVER)
 def restart_server(s, rng):
     victims = s.store.victims(rng)
@@ -237,11 +252,12 @@ def promote_who_lags(s, rng):
 
 @fault(12, "cut a member off from the others", SERVER)
 def isolate(s, rng):
-    member = rng.choice(s.store.servers)
-    if rng.random() < 0.5:
-        member = s.store.leader() or member
-    if not s.store.may_isolate(member):
+    able = [one for one in s.store.servers if s.store.may_isolate(one)]
+    if not able:
         return None
+    leader = s.store.leader()
+    member = (leader if leader in able and rng.random() < 0.5
+              else rng.choice(able))
     s.store.isolate(member, True)
     return (rng.uniform(0.5, 2.5) * s.lease,
             lambda: s.store.isolate(member, False))
@@ -263,8 +279,25 @@ def jump_server(s, rng):
 
 @fault(21, "the disk is full", SERVER)
 def fill_disk(s, rng):
-    s.store.fill(True)
-    return rng.uniform(0.2, 1.5) * s.lease, lambda: s.store.fill(False)
+    """Some servers refuse what they cannot write, some end."""
+    victims = [server for server in s.store.victims(rng)
+               if server.name in s.store.disks]
+    disks = ([s.store.disks[server.name] for server in victims]
+             or list(s.store.disks.values())[:not s.store.servers])
+    if not disks:
+        return None
+    for disk in disks:
+        disk.fill()
+    for server in victims:
+        s.store.fills_up(server)
+    left = list(victims)
+
+    def heal():
+        for disk in disks:
+            disk.free()
+        left[:] = [server for server in left if not recover(s, server)]
+        return not left
+    return rng.uniform(0.2, 1.5) * s.lease, heal
 
 
 @fault(22, "no new connections", SERVER)

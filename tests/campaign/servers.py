@@ -54,6 +54,7 @@ class Server:
         self.process = None
         self.paused = False
         self.asked = None  # to come back, or to end: since then
+        self.deaf = None  # it runs and serves nobody: since then
         self.clock = os.path.join(folder, name + ".clock")
 
     def shim_clock(self, shim):

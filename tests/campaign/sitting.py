@@ -79,12 +79,17 @@ class Sitting:
     def part(self, name):
         return os.path.join(self.build, "tests", "campaign", name)
 
-    def pick(self, rng, inside):
-        """A client that holds, or waits and does not hold; None: nobody."""
-        held, waiting = self.arena.read()
-        fit = [n for n, life in self.lives.items() if not life.stopped
-               and (held[n] if inside else waiting[n] and not held[n])]
-        return rng.choice(fit) if fit else None
+    def pick(self, rng, inside, seconds=0.3):
+        """A client that holds, or waits and does not hold; None: nobody came
+        for so long."""
+        end = time.monotonic() + seconds
+        while True:
+            held, waiting = self.arena.read()
+            fit = [n for n, life in self.lives.items() if not life.stopped
+                   and (held[n] if inside else waiting[n] and not held[n])]
+            if fit or time.monotonic() > end:
+                return rng.choice(fit) if fit else None
+            time.sleep(0.002)
 
     def kill_life(self, n):
         self.diary.write("KILL", task=n)
@@ -110,7 +115,7 @@ class Sitting:
         stayed long enough."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            n = self.pick(rng, inside=True)
+            n = self.pick(rng, inside=True, seconds=0)
             path = os.path.join(self.folder, "life-%05d.diary" % (n or 0))
             if n is not None and diary.holds_alone(path, since):
                 self.signal_life(n, signal.SIGSTOP)

@@ -11,12 +11,12 @@ import os
 import shutil
 
 import diary
+from disks import Disk
 from servers import NoServer, Relay
 
 ALONE = "it has no members"
 NO_SERVER = "it has no server"
 NO_NETWORK = "there is no network between"
-NO_DISK = "its disk is that of the machine"
 
 
 class Store:
@@ -36,6 +36,7 @@ class Store:
         # relay's first.
         self.servers, self.helpers = [], []
         self.relay, self.env = None, {}
+        self.disks = {}  # of servers by their name
         self.when = {}  # fault: when it struck last
 
     def start(self):
@@ -44,6 +45,8 @@ class Store:
                 raise NoServer("%s is not installed; run "
                                "scripts/install-deps.sh check" % program)
         self.make()
+        if not all(disk.mounted for disk in self.disks.values()):
+            self.why_not = {**self.why_not, 21: "needs root"}
         if self.shim and self.shimmed:
             for server in self.servers:
                 server.shim_clock(self.shim)
@@ -56,6 +59,13 @@ class Store:
 
     def make(self):
         pass
+
+    def give_disk(self, name, megabytes):
+        """A disk of its own for this server, before anything is on it; its
+        folder."""
+        folder = os.path.join(self.folder, name)
+        self.disks[name] = Disk(folder, megabytes)
+        return folder
 
     def everybody(self):
         return self.servers + self.helpers
@@ -71,6 +81,8 @@ class Store:
                 server.kill()
         if self.relay:
             self.relay.stop()
+        for disk in self.disks.values():
+            disk.unmount()
 
     def leader(self):
         return None
@@ -86,6 +98,13 @@ class Store:
     def forgetful(self, rng):
         """Servers that may lose their memory, or the time, at once."""
         return self.victims(rng)
+
+    def serves(self, server):
+        """Asked of one that was not started just now."""
+        return server.ready(server)
+
+    def fills_up(self, server):
+        """Its disk is full: what makes it notice."""
 
     def swaps_with(self, link, rng):
         """At whose server the connections of this link may find themselves:

@@ -1,7 +1,6 @@
 """The stores of a campaign but Redis: how each is started, reached, and left.
 """
 
-import ctypes
 import os
 import re
 import socket
@@ -11,25 +10,13 @@ import subprocess
 
 import stores_redis
 from servers import HARNESS, Server, ask, free_port
-from store import ALONE, NO_DISK, NO_NETWORK, NO_SERVER, Store
+from store import ALONE, NO_NETWORK, NO_SERVER, Store
 
 NO_LIMIT = "its server has no such limit to set while it runs"
 NOT_EMPTY = "without its files it is another database"
 
 
 # ---- One file ---------------------------------------------------------------
-
-def mount_small(folder):
-    """A disk of its own, so that it can be full; only root may have one.  It
-    is in a namespace of this process, and goes with it whatever happens."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    new_namespace = 0x20000
-    return (libc.unshare(new_namespace) == 0 and all(
-        subprocess.run(words, capture_output=True).returncode == 0
-        for words in (["mount", "--make-rprivate", "/"],
-                      ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs",
-                       folder])))
-
 
 class Sqlite(Store):
     name = "sqlite"
@@ -39,24 +26,8 @@ class Sqlite(Store):
                                                 26, 29)])
 
     def make(self):
-        self.disk = os.path.join(self.folder, "disk")
-        os.mkdir(self.disk)
-        self.mounted = mount_small(self.disk)
-        if not self.mounted:
-            self.why_not = dict(self.why_not, **{21: "needs root"})
-        self.url = self.direct = "sqlite:" + os.path.join(self.disk, "locks.db")
-
-    def fill(self, on):
-        path = os.path.join(self.disk, "filler")
-        if not on:
-            os.unlink(path)
-            return
-        with open(path, "wb", buffering=0) as f:
-            try:
-                while True:
-                    f.write(bytes(65536))
-            except OSError:
-                pass
+        self.url = self.direct = "sqlite:" + os.path.join(
+            self.give_disk("disk", 16), "locks.db")
 
     def tidy(self):
         """By a program that knows nothing of us; False: it found it busy."""
@@ -71,17 +42,13 @@ class Sqlite(Store):
             db.close()
         return True
 
-    def stop(self):
-        if getattr(self, "mounted", False):
-            subprocess.run(["umount", "-l", self.disk], capture_output=True)
-
 
 # ---- Databases --------------------------------------------------------------
 
-def sql_server(kind, folder, port, words, more=()):
+def sql_server(store, kind, port, words, more=()):
     return Server(kind, [os.path.join(HARNESS, "sql-server"), kind,
-                         os.path.join(folder, kind), str(port), *more], folder,
-                  lambda server: server.said(words))
+                         store.give_disk(kind, 256), str(port), *more],
+                  store.folder, lambda server: server.said(words))
 
 
 def live_sessions(said):
@@ -91,15 +58,14 @@ def live_sessions(said):
 
 class Postgres(Store):
     name = "postgres"
-    why_not = {9: NOT_EMPTY, 10: ALONE, 12: ALONE, 21: NO_DISK, 32: NO_LIMIT,
-               33: ALONE}
+    why_not = {9: NOT_EMPTY, 10: ALONE, 12: ALONE, 32: NO_LIMIT, 33: ALONE}
     excuses = (20,)
     scheme = "postgres://postgres@127.0.0.1:%d/holdfast?prefix=camp_"
     most = 40
 
     def make(self):
         self.port = free_port()
-        self.servers = [sql_server("postgres", self.folder, self.port,
+        self.servers = [sql_server(self, "postgres", self.port,
                                    b"ready to accept connections",
                                    ("-c", "max_connections=%d" % self.most))]
         self.url = self.scheme % self.link([self.port])[0]
@@ -117,6 +83,13 @@ class Postgres(Store):
             capture_output=True, text=True, timeout=30,
             env=dict(os.environ, PGOPTIONS="-c lock_timeout=500")
         ).stdout.strip()
+
+    def serves(self, server):
+        return self.run("SELECT 7") == "7"
+
+    def fills_up(self, server):
+        """It has room in its log; who wants the next piece has none."""
+        self.run("SELECT pg_switch_wal()")
 
     def revoke(self, on):
         self.run("ALTER ROLE postgres %s" % ("NOLOGIN" if on else "LOGIN"))
@@ -163,7 +136,7 @@ class Mariadb(Store):
 
     def make(self):
         self.port = free_port()
-        self.servers = [sql_server("mariadb", self.folder, self.port,
+        self.servers = [sql_server(self, "mariadb", self.port,
                                    b"ready for connections")]
         self.url = self.scheme % self.link([self.port])[0]
         self.direct = self.scheme % self.port
@@ -178,6 +151,9 @@ class Mariadb(Store):
              os.path.join(self.folder, "mariadb", "socket"), "-u", "root",
              "holdfast", "-e", text],
             capture_output=True, text=True, timeout=30).stdout.strip()
+
+    def serves(self, server):
+        return self.run("SELECT 7") == "7"
 
     def limit(self, on):
         self.run("SET GLOBAL max_connections = %d" % (10 if on else 300))
@@ -224,7 +200,7 @@ def knock(port):
 class Zookeeper(Store):
     name = "zookeeper"
     lease_ms = 4000
-    why_not = {9: "a majority must keep what it synced", 21: NO_DISK,
+    why_not = {9: "a majority must keep what it synced",
                22: "see redis", 23: "it has no accounts", 27: "it does so by "
                "itself", 32: NO_LIMIT, 33: "see F12"}
     needs = ("java",)
@@ -244,7 +220,7 @@ class Zookeeper(Store):
             self.servers.append(Server(
                 "zookeeper-%d" % i,
                 [os.path.join(HARNESS, "zookeeper-server"),
-                 os.path.join(self.folder, "zk%d" % i), str(self.ports[i])]
+                 self.give_disk("zookeeper-%d" % i, 32), str(self.ports[i])]
                 + lines, self.folder,
                 lambda _, port=self.ports[i]: b"\nMode: " in ask(port, b"srvr"),
                 {"HF_ZK_ID": str(i + 1)}))
@@ -260,8 +236,12 @@ class Zookeeper(Store):
                 return server
         return None
 
+    def serves(self, server):
+        return knock(self.ports[self.servers.index(server)])
+
     def stands(self):
-        return self.leader() is not None and all(map(knock, self.ports))
+        return self.leader() is not None and all(map(self.serves,
+                                                     self.servers))
 
     def victims(self, rng):
         return [rng.choice(self.servers)]
@@ -293,8 +273,7 @@ class Etcd(Store):
     name = "etcd"
     lease_ms = 4000
     why_not = {9: "a majority must keep what it synced", 20: "a shim does not "
-               "reach its clock", 21: NO_DISK, 22: "see redis",
-               32: NO_LIMIT}
+               "reach its clock", 22: "see redis", 32: NO_LIMIT}
     needs = ("etcd", "etcdctl")
     shimmed = False
 
@@ -310,7 +289,7 @@ class Etcd(Store):
             self.servers.append(Server(
                 "etcd-%d" % i,
                 [os.path.join(HARNESS, "etcd-server"),
-                 os.path.join(self.folder, "etcd%d" % i), str(self.ports[i]),
+                 self.give_disk("etcd-%d" % i, 256), str(self.ports[i]),
                  str(self.asks[i]), str(peers[i])], self.folder,
                 lambda _, i=i: b'"health":"true"' in self.get(i, "/health"),
                 {"HF_ETCD_NAME": "m%d" % (i + 1), "HF_ETCD_MEMBERS": members}))

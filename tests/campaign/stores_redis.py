@@ -12,7 +12,7 @@ import socket
 
 import diary
 from servers import Server, ask, free_port
-from store import ALONE, NO_DISK, Store
+from store import ALONE, Store
 
 CALM_FIFO = diary.FIFO_CALM | diary.TOKENS
 USER = ["--user", "camp", "on", ">camp", "~*", "&*", "+@all"]
@@ -28,17 +28,17 @@ def pongs(port):
     return lambda server: ask(port, b"PING\r\n").startswith(b"+PONG")
 
 
-def make_redis(name, folder, port, fsync="always", more=(), ready=None):
+def make_redis(store, name, port, fsync="always", more=(), ready=None):
     """It forgets nothing: every write is in its file before the answer, or in
     the kernel's memory, which outlives a kill."""
-    home = os.path.join(folder, name)
-    os.mkdir(home)
+    home = store.give_disk(name, 16)
     words = {"port": port, "bind": "127.0.0.1", "dir": home, "save": "",
-             "appendonly": "yes", "appendfsync": fsync, "daemonize": "no"}
+             "appendonly": "yes", "appendfsync": fsync, "daemonize": "no",
+             "auto-aof-rewrite-min-size": "2mb"}
     argv = ["redis-server"]
     for word, value in words.items():
         argv += ["--" + word, str(value)]
-    server = Server(name, argv + list(more) + USER, folder,
+    server = Server(name, argv + list(more) + USER, store.folder,
                     ready or pongs(port))
     server.port, server.home = port, home
     return server
@@ -90,7 +90,7 @@ class RedisFamily(Store):
 
 class Redis(RedisFamily):
     name = "redis"
-    why_not = {10: ALONE, 12: ALONE, 21: NO_DISK, 33: ALONE}
+    why_not = {10: ALONE, 12: ALONE, 33: ALONE}
     # Not strict: what it forgot is granted again at once (F9), as the page
     # says of one server with other persistence or none.
     excuses = (9, 20)
@@ -99,7 +99,7 @@ class Redis(RedisFamily):
 
     def make(self):
         port = free_port()
-        self.servers = [make_redis("redis", self.folder, port)]
+        self.servers = [make_redis(self, "redis", port)]
         self.url = self.url_of % self.link([port])[0]
         self.direct = self.url_of % port
 
@@ -115,12 +115,11 @@ class Redlock(RedisFamily):
     name = "redlock"
     promises = diary.TOKENS
     why_not = {10: "its servers know no leader", 12: "its servers do not speak "
-               "to each other", 21: NO_DISK, 22: "see redis",
-               33: "its servers know no leader"}
+               "to each other", 33: "its servers know no leader"}
 
     def make(self):
         ports = [free_port() for _ in range(5)]
-        self.servers = [make_redis("redis-%d" % i, self.folder, port)
+        self.servers = [make_redis(self, "redis-%d" % i, port)
                         for i, port in enumerate(ports)]
         self.url = self.url_of(self.link(ports))
         self.direct = self.url_of(ports)
@@ -141,7 +140,6 @@ class Redlock(RedisFamily):
 class Members(RedisFamily):
     """Servers that know each other, of which one leads and may be replaced."""
 
-    why_not = {21: NO_DISK, 22: "see redis"}
     count = 3
 
     def announced(self, i):
@@ -206,7 +204,7 @@ class Sentinel(Members):
 
     def make_member(self, i, port, fronts):
         """From a file: the sentinels change it when they appoint somebody."""
-        server = make_redis("redis-%d" % i, self.folder, port, "no",
+        server = make_redis(self, "redis-%d" % i, port, "no",
                             ready=self.follows)
         path = os.path.join(server.home, "conf")
         words = server.argv[1:] + self.announced(i) + [
@@ -296,7 +294,7 @@ class Cluster(Members):
         fronts = self.link(ports + buses)
         for i, port in enumerate(ports):
             server = make_redis(
-                "redis-%d" % i, self.folder, port, "no", self.announced(i) + [
+                self, "redis-%d" % i, port, "no", self.announced(i) + [
                     "--cluster-enabled", "yes", "--cluster-port",
                     str(buses[i]), "--cluster-announce-ip", "127.0.0.1",
                     "--cluster-announce-port", str(fronts[i]),
