@@ -5,8 +5,9 @@ promise was broken.
 For each store: servers of its own, clients in several processes that take
 locks in every way, faults by seed, then a checker that reads all diaries
 (tests/campaign).  A violation is drawn as a timeline, and its diaries are kept
-in build/campaign.  The same seed draws the same faults in the same order; what
-the clients make of them is up to the machine.
+in build/campaign.  A seed begins the same dice again; but which fault finds
+somebody to strike, and what the clients make of it, is up to the machine, and
+a new kind of fault changes all that is drawn after it.
 
 Status: 0 nothing is broken, 1 something is, 2 something could not be run.
 """
@@ -46,7 +47,7 @@ def read_options():
                                                sorted(faults.TABLE.items()))
                         + "; none: no fault at all")
     parser.add_argument("--minutes", type=float, default=1,
-                        help="of faults for each store (default 1)")
+                        help="for each store, breaks included (default 1)")
     parser.add_argument("--seed", type=int, default=None,
                         help="default: the time")
     parser.add_argument("--jobs", type=int, default=1,
@@ -129,6 +130,9 @@ def run_one(options, name):
     counts = one.counts
     if options.planted or options.claim:
         return run_planted(one, options)
+    if not counts.get("granted") or (one.choose_faults() and not one.injected):
+        one.problems.append("nothing was shown: nobody was granted anything, "
+                            "or nothing befell anybody")
     print("%s %s: %d acquisitions, %d faults of %d kinds, %d lost, %d stale "
           "writes refused, %d places compared, %d wake-ups, %d allowed by the "
           "page, %d broken, %d s, %.1f s of the processors" % (

@@ -47,7 +47,13 @@ def kill_holder(s, rng):
 
 @fault(2, "kill -9 a waiter", CLIENT)
 def kill_waiter(s, rng):
-    return kill(s, s.pick(rng, inside=False))
+    """Now and then two at once."""
+    first = kill(s, s.pick(rng, inside=False))
+    if first is None or rng.random() < 0.7:
+        return first
+    if kill(s, s.pick(rng, inside=False, seconds=0)) is None:
+        return first
+    return 0.5, lambda: [s.spawn() for _ in range(2)]
 
 
 def kill(s, life):
@@ -99,8 +105,11 @@ def fork(s, rng):
 
 @fault(18, "a client's wall clock jumps", CLOCK)
 def jump(s, rng):
-    s.set_clock(rng.choice((-3600, -2, 2, 3600)))
-    return rng.uniform(0.5, 2) * s.lease, lambda: s.set_clock(0)
+    """One half of the clients goes by one clock, one by another."""
+    seconds = rng.choice((-3600, -2, 2, 3600))
+    other = rng.choice((0, 0, seconds, -seconds))
+    s.set_clocks(*rng.sample((seconds, other), 2))
+    return rng.uniform(0.5, 2) * s.lease, lambda: s.set_clocks(0, 0)
 
 
 @fault(28, "keys that look alike, of 1 and 1000 bytes", LOAD)
@@ -302,10 +311,19 @@ def fill_disk(s, rng):
 
 @fault(22, "no new connections", SERVER)
 def limit(s, rng):
-    s.store.limit(True)
+    """Who cannot open a file any more may also end."""
+    victims = s.store.victims(rng)
+    s.store.limit(victims, True)
     if s.store.relay and rng.random() < 0.5:
         s.store.relay.say("cut", "all")
-    return rng.uniform(0.3, 1.2) * s.lease, lambda: s.store.limit(False)
+    left = list(victims)
+
+    def heal():
+        if len(left) == len(victims):
+            s.store.limit(victims, False)
+        left[:] = [server for server in left if not recover(s, server)]
+        return not left
+    return rng.uniform(0.3, 1.2) * s.lease, heal
 
 
 @fault(32, "no more memory for the server", SERVER)
@@ -378,7 +396,7 @@ def reset(s, rng):
 @fault(14, "delay", NETWORK)
 def delay(s, rng):
     links = fronts(s, rng)
-    ms = rng.choice((10, 30, 100, int(200 * s.lease)))
+    ms = rng.choice((10, 30, 100, int(200 * s.lease), int(700 * s.lease)))
     for link in links:
         s.store.relay.say("delay", link, ms, ms)
 
@@ -389,14 +407,21 @@ def delay(s, rng):
 
 
 def strike(s, rng, word):
-    """The next bytes of a link; if none come it is taken back."""
-    links = fronts(s, rng)
+    """The next bytes of a link; if none come for a while it is taken back, and
+    was nothing."""
+    links, relay = fronts(s, rng), s.store.relay
+    before, end = relay.say("count"), time.monotonic() + 0.5
     for link in links:
-        s.store.relay.say(word, link)
+        relay.say(word, link)
 
     def heal():
         for link in links:
-            s.store.relay.say("calm", link)
+            relay.say("calm", link)
+    while relay.say("count") == before:
+        if time.monotonic() > end:
+            heal()
+            return None
+        time.sleep(0.002)
     return 0.3, heal
 
 

@@ -21,13 +21,14 @@ import diary
 import faults
 import stores
 from servers import NoServer, PATIENCE
+from store import UNKNOWN
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 THREADS = (3, 1, 2, 1)  # of each client
 KEYS = 3
 END_S = 90  # for a client to end
-UNKNOWN = "nobody can say what"
 EVERY_S = 100  # a break so often, in which wake-ups are judged
+CLAIM_S = 120  # at most, until what must be convicted has had its chance
 TRACE_SEIZE, TRACE_INTERRUPT, TRACE_DETACH = 0x4206, 0x4207, 17
 WAIT_ALL = 0x40000000  # also for threads
 BE_REAPER = 36
@@ -59,7 +60,7 @@ class Sitting:
     def spawn(self):
         life = self.next_life
         self.next_life += 1
-        env = dict(os.environ, HF_CLOCK_SHIM=self.clock,
+        env = dict(os.environ, HF_CLOCK_SHIM=self.clock_files[life % 2],
                    HOLDFAST_DRIVER_PATH=os.path.join(self.build,
                                                      "drivers-lib"),
                    **self.store.env)
@@ -189,9 +190,10 @@ class Sitting:
         with open("/proc/%d/statm" % pid) as f:
             return int(f.read().split()[0]) * resource.getpagesize()
 
-    def set_clock(self, seconds):
-        with open(self.clock, "r+b", buffering=0) as f:
-            f.write((seconds * 10**9).to_bytes(8, "little", signed=True))
+    def set_clocks(self, *both):
+        for path, seconds in zip(self.clock_files, both):
+            with open(path, "r+b", buffering=0) as f:
+                f.write((seconds * 10**9).to_bytes(8, "little", signed=True))
 
     def look_after(self):
         """A client that ended by itself is a crash."""
@@ -292,12 +294,18 @@ class Sitting:
             self.look_after()
             time.sleep(0.05)
 
+    def claims_more(self):
+        """What is to be convicted must have had its chance: a fault may find
+        nobody to strike several times."""
+        return self.options.claim and sum(self.injected.values()) < 3
+
     def play(self):
         possible = self.choose_faults()
         now = time.monotonic()
         end, next_fault, next_break = (now + self.options.seconds, now + 0.5,
                                        now + EVERY_S)
-        while now < end:
+        patient = now + CLAIM_S
+        while now < end or (self.claims_more() and now < patient):
             self.heal()
             self.look_after()
             if possible and now >= next_fault:
@@ -404,13 +412,15 @@ class Sitting:
         root = tempfile.mkdtemp(prefix="hf-campaign-")
         os.chmod(root, 0o711)  # the servers' accounts pass through
         self.folder = root
-        self.clock = os.path.join(root, "clock")
+        self.clock_files = [os.path.join(root, "clock-%d" % i)
+                            for i in range(2)]
         self.clocks = not self.options.no_clock
         # The servers' accounts may read it there.
         self.shim = (shutil.copy(self.part("campaign_clock.so"), root)
                      if self.clocks else None)
-        with open(self.clock, "wb") as f:
-            f.write(bytes(8))
+        for path in self.clock_files:
+            with open(path, "wb") as f:
+                f.write(bytes(8))
         self.arena = diary.Arena(os.path.join(root, "arena"))
         self.store = (stores.STORES.get(self.name)
                       or stores.UNSAFE[self.name])(self)

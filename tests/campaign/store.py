@@ -8,6 +8,7 @@ may be left in it at the end.
 """
 
 import os
+import resource
 import shutil
 
 import diary
@@ -17,6 +18,7 @@ from servers import NoServer, Relay
 ALONE = "it has no members"
 NO_SERVER = "it has no server"
 NO_NETWORK = "there is no network between"
+UNKNOWN = "nobody can say what"
 
 
 class Store:
@@ -111,15 +113,23 @@ class Store:
         at its own, which has not heard of them."""
         return link
 
+    def limit(self, servers, on):
+        """No new connections, or as many as before (F22): a server that has
+        no setting for it has no descriptors left."""
+        for server in servers:
+            if server.runs():
+                pid = server.process.pid
+                _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+                used = len(os.listdir("/proc/%d/fd" % pid))
+                resource.prlimit(pid, resource.RLIMIT_NOFILE,
+                                 (used if on else most, most))
+
     def residue(self):
-        """What is in the store that should not be; "" is nothing."""
-        return ""
+        """What is in the store that should not be; "" is nothing, and UNKNOWN
+        that it does not say."""
+        raise NotImplementedError
 
     # ---- What only some can; the others name a reason in why_not ----
-
-    def limit(self, on):
-        """No new connections, or as many as before (F22)."""
-        raise NotImplementedError
 
     def starve(self, on):
         """No memory for more, or as much as before (F22d)."""

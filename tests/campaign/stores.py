@@ -10,7 +10,7 @@ import subprocess
 
 import stores_redis
 from servers import HARNESS, Server, ask, free_port
-from store import ALONE, NO_NETWORK, NO_SERVER, Store
+from store import ALONE, NO_NETWORK, NO_SERVER, UNKNOWN, Store
 
 NO_LIMIT = "its server has no such limit to set while it runs"
 NOT_EMPTY = "without its files it is another database"
@@ -26,13 +26,25 @@ class Sqlite(Store):
                                                 26, 29)])
 
     def make(self):
-        self.url = self.direct = "sqlite:" + os.path.join(
-            self.give_disk("disk", 16), "locks.db")
+        self.path = os.path.join(self.give_disk("disk", 16), "locks.db")
+        self.url = self.direct = "sqlite:" + self.path
+
+    def residue(self):
+        """But for the counter, which is a row of its own."""
+        db = sqlite3.connect(self.path)
+        try:
+            left = [db.execute("SELECT count(*) FROM " + what).fetchone()[0]
+                    for what in ("hf_session", "hf_entry WHERE key <> x''",
+                                 "hf_permit", "hf_news")]
+        except sqlite3.Error as problem:
+            return "%s: %s" % (UNKNOWN, problem)
+        finally:
+            db.close()
+        return "%s sessions, entries, permits, news" % left if any(left) else ""
 
     def tidy(self):
         """By a program that knows nothing of us; False: it found it busy."""
-        db = sqlite3.connect(self.url.split(":", 1)[1], timeout=0.5,
-                             isolation_level=None)
+        db = sqlite3.connect(self.path, timeout=0.5, isolation_level=None)
         try:
             for words in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM"):
                 db.execute(words).fetchall()
@@ -53,7 +65,17 @@ def sql_server(store, kind, port, words, more=()):
 
 def live_sessions(said):
     """The rows of the dead are for the next to tidy up, in a minute."""
-    return "" if said == "0" else "'%s' sessions that live" % said
+    return ("" if said == "0" else "%s sessions that live" % said
+            if said.isdigit() else UNKNOWN)
+
+
+def client_of(words, **more):
+    """What a database's own client program prints; "": it has no answer."""
+    try:
+        return subprocess.run(words, capture_output=True, text=True,
+                              timeout=30, **more).stdout.strip()
+    except subprocess.TimeoutExpired:
+        return ""
 
 
 class Postgres(Store):
@@ -77,12 +99,10 @@ class Postgres(Store):
 
     def run(self, text, database="postgres", user="camp_ops"):
         """By the local way in, which is open to everybody."""
-        return subprocess.run(
+        return client_of(
             ["psql", "-XAtq", "-h", os.path.join(self.folder, "postgres"),
              "-p", str(self.port), "-U", user, "-d", database, "-c", text],
-            capture_output=True, text=True, timeout=30,
-            env=dict(os.environ, PGOPTIONS="-c lock_timeout=500")
-        ).stdout.strip()
+            env=dict(os.environ, PGOPTIONS="-c lock_timeout=500"))
 
     def serves(self, server):
         return self.run("SELECT 7") == "7"
@@ -100,7 +120,7 @@ class Postgres(Store):
     def tidy(self):
         self.run("VACUUM FULL", "holdfast")
 
-    def limit(self, on):
+    def limit(self, servers, on):
         """Its number of connections is fixed: we take all of them."""
         if not on:
             for one in self.taken:
@@ -146,16 +166,15 @@ class Mariadb(Store):
         self.run("CREATE USER camp@'%'; GRANT ALL ON *.* TO camp@'%'")
 
     def run(self, text):
-        return subprocess.run(
+        return client_of(
             ["mariadb", "--no-defaults", "-N", "-S",
              os.path.join(self.folder, "mariadb", "socket"), "-u", "root",
-             "holdfast", "-e", text],
-            capture_output=True, text=True, timeout=30).stdout.strip()
+             "holdfast", "-e", text])
 
     def serves(self, server):
         return self.run("SELECT 7") == "7"
 
-    def limit(self, on):
+    def limit(self, servers, on):
         self.run("SET GLOBAL max_connections = %d" % (10 if on else 300))
 
     def revoke(self, on):
@@ -200,8 +219,7 @@ def knock(port):
 class Zookeeper(Store):
     name = "zookeeper"
     lease_ms = 4000
-    why_not = {9: "a majority must keep what it synced",
-               22: "see redis", 23: "it has no accounts", 27: "it does so by "
+    why_not = {9: "a majority must keep what it synced", 23: "it has no accounts", 27: "it does so by "
                "itself", 32: NO_LIMIT, 33: "see F12"}
     needs = ("java",)
 
@@ -262,10 +280,15 @@ class Zookeeper(Store):
 
     def residue(self):
         for port in self.ports:
-            found = re.search(rb"zk_ephemerals_count\t(\d+)",
-                              ask(port, b"mntr"))
-            if found and found.group(1) != b"0":
-                return found.group(1).decode() + " ephemeral nodes"
+            said = ask(port, b"mntr")
+            # Who lives is the leader's to know.
+            for what in (b"ephemerals_count", b"global_sessions")[
+                    :1 + (b"\tleader\n" in said)]:
+                found = re.search(rb"zk_" + what + rb"\t(\d+)", said)
+                if not found:
+                    return UNKNOWN
+                if found.group(1) != b"0":
+                    return "%s: %s" % (what.decode(), found.group(1).decode())
         return ""
 
 
@@ -273,7 +296,7 @@ class Etcd(Store):
     name = "etcd"
     lease_ms = 4000
     why_not = {9: "a majority must keep what it synced", 20: "a shim does not "
-               "reach its clock", 22: "see redis", 32: NO_LIMIT}
+               "reach its clock", 32: NO_LIMIT}
     needs = ("etcd", "etcdctl")
     shimmed = False
 
@@ -363,8 +386,15 @@ class Etcd(Store):
         self.control("defrag")
 
     def residue(self):
-        said = self.control("get", "", "--prefix", "--keys-only").split()
-        return "keys %s" % said if said else ""
+        keys = self.control("get", "", "--prefix", "--keys-only", "-w", "json")
+        leases = re.search(r"found (\d+) leases", self.control("lease", "list"))
+        if not keys or not leases:
+            return UNKNOWN
+        found = re.search(r'"count":(\d+)', keys)
+        if found or leases.group(1) != "0":
+            return "%s keys, %s leases" % (found.group(1) if found else 0,
+                                           leases.group(1))
+        return ""
 
 
 STORES = {store.name: store for store in (

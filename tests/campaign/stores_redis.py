@@ -12,7 +12,7 @@ import socket
 
 import diary
 from servers import Server, ask, free_port
-from store import ALONE, Store
+from store import ALONE, UNKNOWN, Store
 
 CALM_FIFO = diary.FIFO_CALM | diary.TOKENS
 USER = ["--user", "camp", "on", ">camp", "~*", "&*", "+@all"]
@@ -44,9 +44,14 @@ def make_redis(store, name, port, fsync="always", more=(), ready=None):
     return server
 
 
-def redis_keys(port):
-    """All keys of a server, as it prints them."""
-    return re.findall(r"\$\d+\r\n(.*?)\r\n", tell(port, "KEYS *"))
+def left_on(server, rest):
+    """Its keys, as it prints them, but for those that match."""
+    said = tell(server.port, "KEYS *")
+    if not said.startswith("*"):
+        return UNKNOWN
+    keys = [key for key in re.findall(r"\$\d+\r\n(.*?)\r\n", said)
+            if not re.match(rest, key)]
+    return "keys %s" % keys if keys else ""
 
 
 class RedisFamily(Store):
@@ -54,7 +59,7 @@ class RedisFamily(Store):
     needs = ("redis-server",)
     excuses = (20,)
 
-    def limit(self, on):
+    def limit(self, servers, on):
         """By a connection that was there before: it lets no other in."""
         if on:
             self.inside = [socket.create_connection(("127.0.0.1", s.port), 5)
@@ -83,9 +88,8 @@ class RedisFamily(Store):
             tell(server.port, "BGREWRITEAOF", "MEMORY PURGE")
 
     def left(self, server):
-        keys = [key for key in redis_keys(server.port)
-                if not re.search(r":[ncg]$|:meta$", key)]
-        return "keys %s" % keys if len(keys) > 2 else ""
+        """The counter, and of a strict namespace what it remembers, stay."""
+        return left_on(server, r"hf:\{camp\}:[nc]$")
 
 
 class Redis(RedisFamily):
@@ -135,6 +139,14 @@ class Redlock(RedisFamily):
     def forgetful(self, rng):
         """Always the same two: never half of them within a lease."""
         return rng.sample(self.servers[:2], rng.choice((1, 2)))
+
+    def residue(self):
+        """The numbers of its keys stay for an hour."""
+        for server in self.servers:
+            left = left_on(server, r"holdfast:token:")
+            if left:
+                return left
+        return ""
 
 
 class Members(RedisFamily):
