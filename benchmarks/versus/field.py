@@ -72,6 +72,17 @@ def redis(server):
     ]
 
 
+def redlock(server):
+    def votes(label, program, kind, poll_ms):
+        return Entry(label, program, kind, server.at, poll_ms)
+    return [
+        ours(server),
+        votes("redsync 4.13 (Go)", "go", "redsync", 150),
+        votes("redlock 5.0 (Node)", "node", "redlock", 200),
+        votes("@sesamecare-oss/redlock 1.4 (Node)", "node", "sesame", 200),
+    ]
+
+
 def zookeeper(server):
     at = server.at
     return [
@@ -128,6 +139,7 @@ def sql(server, kind):
     ]
 
 
-FIELDS = {"redis": redis, "zookeeper": zookeeper, "etcd": etcd,
+FIELDS = {"redis": redis, "redlock": redlock, "zookeeper": zookeeper,
+          "etcd": etcd,
           "postgres": lambda server: sql(server, "postgres"),
           "mariadb": lambda server: sql(server, "mariadb")}

@@ -194,6 +194,42 @@ class Redis(Server):
         return int(self.info("total_reads_processed"))
 
 
+class Redlock:
+    """Five that know nothing of each other."""
+
+    name, label = "redlock", "Redlock, on five Redis servers"
+    durability = "keep nothing"
+
+    def __init__(self, folder):
+        self.all, self.asked = [], 0
+        try:
+            for number in range(5):
+                home = os.path.join(folder, str(number))
+                os.mkdir(home)
+                self.all.append(Redis(home))
+        except NoServer:
+            self.stop()
+            raise
+        self.at = ",".join(one.at for one in self.all)
+        self.url = "redlock://" + self.at
+
+    def pids(self):
+        return [pid for one in self.all for pid in one.pids()]
+
+    def version(self):
+        return self.all[0].version()
+
+    def requests(self):
+        """A question is one to each, and counted as one."""
+        self.asked += 1
+        return (sum(one.requests() for one in self.all)
+                - (len(self.all) - 1) * self.asked)
+
+    def stop(self):
+        for one in self.all:
+            one.stop()
+
+
 class ZooKeeper(Server):
     name, label = "zookeeper", "ZooKeeper"
     durability = "flushes every write"
@@ -307,8 +343,8 @@ class MariaDb(Server):
         return int(self.say("SHOW GLOBAL STATUS LIKE 'Questions'").split()[1])
 
 
-SERVERS = {one.name: one for one in (Redis, ZooKeeper, Etcd, Postgres,
-                                     MariaDb)}
+SERVERS = {one.name: one for one in (Redis, Redlock, ZooKeeper, Etcd,
+                                     Postgres, MariaDb)}
 
 if __name__ == "__main__":
     sys.exit("servers.py is a part of ./bench --peers")
