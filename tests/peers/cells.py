@@ -129,6 +129,7 @@ def hand_over_soon(scene, number):
     keys = [scene.key("heard-%d-%d" % (number, i))
             for i in range(10 if look < 2 else 4)]
     holder, soon = scene.theirs(), 0
+    end = time.monotonic() + LONG / 2000  # the leases run
     for key in keys:
         holder.expect("lock " + key, "held")
     waiters = [(key, scene.ours()) for key in keys]
@@ -136,6 +137,7 @@ def hand_over_soon(scene, number):
         waiter.ask("lock " + key)
     time.sleep(0.5 if look >= 2 else 2.5)  # its first looks are quick ones
     for key, waiter in waiters:
+        expect(time.monotonic() < end, "too slow to tell who is woken")
         still_waits(waiter, random.random() * min(look, 1) / 5)
         given = holder.expect("unlock " + key, "given")
         held = waiter.hear("held", WOKEN * scene.pair.patience)
@@ -327,7 +329,8 @@ def pass_on(scene, side, dead, heir, name, lease_ms, look):
     too."""
     pair, program = scene.pair, side.start()
     key = scene.key("%s-%d" % (name, lease_ms))
-    bound = pair.keeps * lease_ms / 1000 + look(lease_ms) + SLACK * pair.patience
+    bound = (pair.keeps * lease_ms / 1000 + look(lease_ms)
+             + SLACK * pair.patience)
     try:
         holder, waiter = dead(lease_ms, program=program), heir(lease_ms)
         holder.expect("lock " + key, "held")

@@ -70,7 +70,8 @@ def expect_left(pair, lines):
 def redis_pair(store, name, program, kind, url, at=None, full="%s", **more):
     return Pair(name, program, kind, at=lambda lease: at or store.at,
                 url=lambda lease: "redis://%s?%s" % (store.at, url),
-                remove=lambda key: store.remove(full % key, full % key + "-too"),
+                remove=lambda key: store.remove(full % key,
+                                                full % key + "-too"),
                 listed=store.left, prepare=store.empty, **more)
 
 
@@ -108,14 +109,14 @@ def redisson():
                           "format=redisson" + options, woken=True,
                           our_look=5.0, our_poll=0.5, renews="self", **more)
     token = "string redisson_lock_token:.*"
-    # Before 4.3 Redisson forgets the latches of its unlocks until they expire.
+    # 3.52 forgets the latches of its unlocks until they expire; 4.7 does not.
     latch = "string redisson_unlock_latch:.*"
     return [
         pair("3.52, RLock", "redisson3", "lock", left=latch),
-        pair("4.7, RLock", "redisson4", "lock", left=latch),
+        pair("4.7, RLock", "redisson4", "lock"),
         pair("4.7, RFencedLock", "redisson4", "fenced", "&fenced=yes",
-             tokens=True, left=token + "|" + latch),
-        pair("4.7, MultiLock", "redisson4", "multi", left=latch),
+             tokens=True, left=token),
+        pair("4.7, MultiLock", "redisson4", "multi"),
     ]
 
 
