@@ -15,6 +15,7 @@ class Verdict:
         self.sections, self.by_worker = len(ordered), {}
         self.crowded = sum(1 for s in ordered if s[3] != 1)
         self.overlaps = self.most = 0
+        self.longest = max([s[2] - s[1] for s in ordered], default=0)
         self.handovers = 0  # asked while another had it, and got it next
         inside, before = [], None  # when those who are inside give it back
         for section in ordered:
@@ -30,18 +31,27 @@ class Verdict:
     def guilty(self):
         return self.overlaps > 0 or self.crowded > 0
 
+    def stopped(self, lease_ms):
+        """Somebody stood still for half of its lease, and may have lost it."""
+        return self.longest > lease_ms * 500000
+
     def __str__(self):
-        # A job that says `overlap` has no second run.
-        wrong = ", %d overlaps, %d crowded" % (self.overlaps, self.crowded)
-        return "%d sections, %d handed over%s; %s" % (
-            self.sections, self.handovers, wrong if self.guilty() else "",
+        wrong = "%d overlaps, %d crowded in " % (self.overlaps, self.crowded)
+        return "%s%d sections, %d handed over; %s" % (
+            wrong if self.guilty() else "", self.sections, self.handovers,
             ", ".join("%s %d" % item
                       for item in sorted(self.by_worker.items())))
 
 
 def read_log(path, worker):
-    with open(path) as f:
-        return [tuple(int(n) for n in line.split()) + (worker,) for line in f]
+    """Of one that did not come to its end there may be none, or a last line
+    that is cut off."""
+    try:
+        with open(path) as f:
+            lines = [line.split() for line in f if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
+    return [tuple(int(n) for n in line) + (worker,) for line in lines]
 
 
 def convicts_what_is_planted():
@@ -53,5 +63,7 @@ def convicts_what_is_planted():
     return (not Verdict(calm).guilty() and Verdict(calm).handovers == 2
             and Verdict(early).overlaps == 1 and Verdict(long).overlaps == 2
             and Verdict(crowd).crowded == 1
+            and Verdict(long).stopped(0.0001)
+            and not Verdict(long).stopped(0.001)
             and not Verdict(long, 2).guilty() and Verdict(long, 2).most == 2
             and Verdict(long + early[1:], 2).overlaps == 1)

@@ -160,7 +160,9 @@ class Recipe(Kazoo):
                 gone.wait()
 
     def unlock(self, key):
-        self.client.delete(self.held.pop(key))
+        # Who holds nothing names a node that is not there: the server refuses.
+        self.client.delete(self.held.pop(key, "%s/%s/%s-lock-%010d" % (
+            self.root, key, uuid.uuid4(), 0)))
 
 
 # ---- etcd -------------------------------------------------------------------
@@ -251,7 +253,6 @@ class RowLock:
 
     def open(self):
         self.conn, self.is_busy = connect(self.at)
-        self.held = None
 
     def ask(self, text, key):
         with self.conn.cursor() as cursor:
@@ -271,7 +272,6 @@ class RowLock:
             try:
                 self.ask("SELECT id FROM distribute_lock WHERE business_code "
                          "= %s FOR UPDATE" + ("" if wait else " NOWAIT"), key)
-                self.held = key
                 return True
             except Exception as why:
                 if not self.is_busy(why):
@@ -280,10 +280,8 @@ class RowLock:
                 if not wait:
                     return False
 
-    def unlock(self, key):
-        if self.held != key:
-            raise RuntimeError("not held here")
-        self.held = None
+    def unlock(self, _key):
+        """The end of the transaction, whatever it has."""
         try:
             self.conn.commit()
         except Exception:
@@ -342,7 +340,8 @@ class Dlock:
             time.sleep(0.02)  # it never waits; an application would
 
     def unlock(self, key):
-        self.ask(self.GIVE, self.held.pop(key))  # missing: no error
+        # Who holds nothing has a handle that no row has; no row: no error.
+        self.ask(self.GIVE, self.held.pop(key, str(uuid.uuid4())))
 
     def renew(self, key):
         return None  # it cannot

@@ -117,14 +117,19 @@ class Lane:
         self.ask(line)
         return self.hear(word, seconds)
 
-    def is_silent(self, seconds):
-        """No answer for so long."""
+    def stays_silent(self, seconds):
+        """No answer for so long; one that comes is there to be heard."""
         try:
             said = self.said.get(timeout=seconds)
         except queue.Empty:
             return True
-        raise Failed("%s: '%s' was answered too early: %s"
-                     % (self, self.line, said))
+        self.said.put(said)
+        return False
+
+    def is_silent(self, seconds):
+        if not self.stays_silent(seconds):
+            raise Failed("%s: '%s' was answered too early: %s"
+                         % (self, self.line, self.said.get()))
 
 
 class Side:
@@ -144,3 +149,9 @@ class Side:
             if not there or there.child.poll() is not None:
                 there = self.running[self.name] = self.start()
             return there
+
+
+def end(running):
+    for program in running.values():
+        program.kill()
+    running.clear()

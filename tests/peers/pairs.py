@@ -8,6 +8,11 @@ what the library can do:
     tries    it can be asked not to wait
     renews   "self", "call", or None
     woken    its waiters hear of a release; their own timer is the lease
+    our_look   ours hears of its releases, and would else look after so many
+             seconds; None: there is nothing to hear, it looks
+    keeps    for how many leases the store keeps the lock of one who died
+    their_poll, our_poll   seconds until one who waits looks again, of a lease
+             that nobody renews any more (theirs: a function of the lease)
     robbed   what its unlock says and does when the lock has become ours:
              "refused"; "silent": says nothing, does nothing; "frees": it
              frees ours, a known flaw of that version
@@ -21,8 +26,10 @@ what the library can do:
     alone    its tests run one by one
     guests   others (program, kind) that join the storm
     sections, least, storm_ms   of the storm: all, of each, and its lease
+    short    its sections where time is short (./check without --peers)
     meanwhile   what happens in the storm, told how much of it is over
     revive, end   before a second run, and after all
+    patience, leases   less of both for what is planted
 """
 
 import hashlib
@@ -44,6 +51,9 @@ class Pair:
         self.ours, self.queue, self.reads = "lock", None, None
         self.permits, self.apart, self.alone = None, None, False
         self.guests, self.sections, self.storm_ms = [], 2000, 60000
+        self.our_look, self.our_poll, self.keeps = None, 1.2, 1
+        self.their_poll = lambda lease: 0.3
+        self.short, self.patience, self.leases = 2000, 1, None
         self.prepare = self.revive = self.end = lambda: None
         self.meanwhile = lambda share: None
         self.__dict__.update(more)
@@ -60,8 +70,15 @@ def expect_left(pair, lines):
 def redis_pair(store, name, program, kind, url, at=None, full="%s", **more):
     return Pair(name, program, kind, at=lambda lease: at or store.at,
                 url=lambda lease: "redis://%s?%s" % (store.at, url),
-                remove=lambda key: store.remove(full % key, full % key + "-too"),
+                remove=lambda key: store.remove(full % key,
+                                                full % key + "-too"),
                 listed=store.left, prepare=store.empty, **more)
+
+
+# Theirs hears of releases alone: when a holder dies it looks again after its
+# own time to live.
+PUBSUB = {"woken": True, "our_look": 1.0,
+          "their_poll": lambda lease: lease / 1000}
 
 
 def spring_redis():
@@ -71,8 +88,8 @@ def spring_redis():
         return redis_pair(store, "Spring Redis " + name, program,
                           "SpringRedis:" + variant,
                           "format=spring&registry_key=jobs",
-                          store.at + "/jobs", "jobs:%s",
-                          woken=variant == "pubsub", **more)
+                          store.at + "/jobs", "jobs:%s", **dict(
+                              PUBSUB if variant == "pubsub" else {}, **more))
     return [
         pair("5.5, PUB_SUB", "spring5", "pubsub"),
         pair("5.5, SPIN", "spring5", "spin"),
@@ -90,16 +107,16 @@ def redisson():
         return redis_pair(store, "Redisson " + name, program,
                           "RedissonPeer:" + variant,
                           "format=redisson" + options, woken=True,
-                          renews="self", **more)
+                          our_look=5.0, our_poll=0.5, renews="self", **more)
     token = "string redisson_lock_token:.*"
-    # Before 4.3 Redisson forgets the latches of its unlocks until they expire.
+    # 3.52 forgets the latches of its unlocks until they expire; 4.7 does not.
     latch = "string redisson_unlock_latch:.*"
     return [
         pair("3.52, RLock", "redisson3", "lock", left=latch),
-        pair("4.7, RLock", "redisson4", "lock", left=latch),
+        pair("4.7, RLock", "redisson4", "lock"),
         pair("4.7, RFencedLock", "redisson4", "fenced", "&fenced=yes",
-             tokens=True, left=token + "|" + latch),
-        pair("4.7, MultiLock", "redisson4", "multi", left=latch),
+             tokens=True, left=token),
+        pair("4.7, MultiLock", "redisson4", "multi"),
     ]
 
 
@@ -215,7 +232,8 @@ def by_hand_sql(kind):
                   url=lambda lease: store.our_url() + "?format=rowlock",
                   remove=lambda key: store.end_transactions(), prepare=rows,
                   listed=store.transactions, again=False, renews="self",
-                  woken=True, alone=True, sections=1000),
+                  woken=True, alone=True, keeps=0, foreign="given",
+                  short=1000),
              Pair("dlock 3.0 by its statements, " + store.label,
                   "debian-python", "dlock", at=lambda lease: store.our_url(),
                   url=lambda lease: store.our_url() + "?format=dlock",
@@ -224,7 +242,7 @@ def by_hand_sql(kind):
                   listed=lambda: store.ask(
                       'SELECT "LCK_KEY" FROM "DLCK"').split(),
                   prepare=dlock, again=False, robbed="silent",
-                  sections=1000)]
+                  foreign="given", short=1000)]
     return found if kind == "postgres" else found[:1]
 
 
@@ -232,7 +250,8 @@ def by_hand_sql(kind):
 
 def zookeeper_pair(store, name, program, kind, options="", folder="", **more):
     root = re.sub("\\W", "-", kind)
-    words = dict(renews="self", woken=True, robbed="silent")
+    words = dict(renews="self", woken=True, robbed="silent", our_look=5.0,
+                 our_poll=0.3)  # two ticks of the server
     words.update(more)
     return Pair(name, program, kind,
                 at=lambda lease: "%s/%s" % (store.at, root),
@@ -291,7 +310,7 @@ def debian_zookeeper():
         zookeeper_pair(store, "ZooKeeper's recipes 3.8, WriteLock",
                        "debian-java", "RecipePeer:", apart="ours")]
     for pair in found:
-        pair.sections = 500
+        pair.short = 500
     return found
 
 
@@ -301,17 +320,21 @@ def etcd_pair(store, name, program, kind, **more):
     return Pair(name, program, kind, at=lambda lease: store.at,
                 url=lambda lease: "etcd://" + store.at, remove=store.remove,
                 queue=store.queue, listed=store.left, renews="self",
-                woken=True, again=False, robbed="silent", **more)
+                woken=True, again=False, robbed="silent", our_look=5.0,
+                # A lease is whole seconds, and the server looks twice in one.
+                our_poll=1.5, their_poll=lambda lease: 1.5, **more)
 
 
 def go_etcd():
-    return [etcd_pair(stores.Etcd(), "etcd clientv3 3.5, concurrency.Mutex",
-                      "go", "etcd", tokens=True)]
+    store = stores.Etcd()
+    return [etcd_pair(store, "etcd clientv3 %s, concurrency.Mutex" % version,
+                      program, "etcd", tokens=True)
+            for version, program in (("3.5", "go"), ("3.7", "go-etcd37"))]
 
 
 def debian_etcd():
     return [etcd_pair(stores.Etcd(), "etcdctl 3.4, lock", "debian-python",
-                      "etcdctl", sections=500, least=25)]
+                      "etcdctl", short=500, least=25)]
 
 
 def python_etcd3():
@@ -339,9 +362,9 @@ def strings():
 def debian_redis():
     store = stores.Redis()
     return [string_pair(store, "redis-py 4.3, Lock", "debian-python",
-                        "redis-py", sections=1000),
+                        "redis-py", short=1000),
             string_pair(store, "SET NX PX, by hand", "debian-python",
-                        "votes", sections=1000)]
+                        "votes", short=1000)]
 
 
 def five_servers(*members):
@@ -353,7 +376,7 @@ def five_servers(*members):
                  remove=store.remove, listed=store.left, prepare=store.start,
                  revive=store.start, end=store.stop, meanwhile=store.kill_two,
                  again=False, renews="call", storm_ms=5000, least=10,
-                 guests=guests, sections=500,
+                 guests=guests, short=500, our_poll=0.5,
                  # Ours leave a counter, and for a lease what was given up.
                  left="string holdfast:(token|tomb):.*")
             for name, program, kind, guests in members]
