@@ -9,8 +9,8 @@
  * A message is a hint and nothing else: whoever is woken votes like everybody,
  * and whoever is not looks by itself (format_ops.c), as it must beside other
  * libraries, which tell nobody.  Message lost, a server dead, two releases
- * mixed up: a look too late, or one in vain.  Which servers have told stands in the
- * waiter's record; one that tells a second time tells of another release. */
+ * mixed up: a look too late, or one in vain.  Which servers have told stands in
+ * the waiter's record; one that tells a second time tells of another release. */
 #include <string.h>
 
 #include "layout.h"
