@@ -168,6 +168,7 @@ typedef struct format_record {
     uint16_t looks;   /* how often it was found busy */
     uint16_t key_len; /* of the whole key in the store */
     uint16_t given;   /* of several servers: which have given it back */
+    uint16_t told;    /* the same: which have told of a release */
     uint8_t state;    /* format_state */
     bool stray;       /* such a call had no answer */
     bool left;        /* so had a leave */
@@ -214,6 +215,10 @@ void format_unlink(format_data *data, format_record *record);
  * may overtake the answer. */
 size_t format_waiters(format_data *data, const char *key, size_t len,
                       hf_id *ret, size_t n);
+/* Of several servers this one has told of a release: those who wait for the
+ * key and now were told by as many as they need. */
+size_t format_told(format_data *data, const char *key, size_t len,
+                   unsigned node, unsigned needed, hf_id *ret, size_t n);
 format_session *format_session_of(format_data *data, const hf_id *sid);
 format_session *format_session_add(format_data *data, const hf_id *sid);
 void format_session_drop(format_data *data, const hf_id *sid);

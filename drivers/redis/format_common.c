@@ -183,9 +183,8 @@ int format_listen(hf_store *store, const char *key, size_t len)
     int code;
 
     if (data->kind->channel)
-        return redis_wire_listen(store->wire, channel,
-                                 data->kind->channel(data, key, len, channel),
-                                 false);
+        return redis_hear(store, channel,
+                          data->kind->channel(data, key, len, channel), true);
     pthread_mutex_lock(&data->mu);
     first = !data->listening;
     data->listening = true;
@@ -206,9 +205,8 @@ void format_unlisten(hf_store *store, const char *key, size_t len)
     char channel[FORMAT_CHANNEL_MAX];
 
     if (data->kind->channel)
-        redis_wire_unlisten(store->wire, channel,
-                            data->kind->channel(data, key, len, channel),
-                            false);
+        redis_hear(store, channel, data->kind->channel(data, key, len, channel),
+                   false);
 }
 
 size_t format_told_by_text(const format_data *data, const char *channel,

@@ -17,7 +17,7 @@
 
 #include "format.h"
 
-enum { PATIENCE_MS = 20000 };
+enum { PEER_WAIT_MS = 20000 };
 
 /* ---- A peer ---- */
 
@@ -125,7 +125,7 @@ static inline const char *peer_ask(peer *p, const char *word, ...)
     EXPECT(send(p->fd, out.data + out.start, hf__buf_len(&out), MSG_NOSIGNAL) ==
            (ssize_t)hf__buf_len(&out));
     hf__buf_done(&out);
-    reply = peer_read(p, PATIENCE_MS);
+    reply = peer_read(p, PEER_WAIT_MS);
     EXPECT(reply != NULL);
     return reply;
 }
@@ -135,7 +135,7 @@ static inline const char *peer_ask(peer *p, const char *word, ...)
 /* A push comes that has this in it. */
 static inline void peer_hears(peer *p, const char *part)
 {
-    const char *text = peer_read(p, PATIENCE_MS);
+    const char *text = peer_read(p, PEER_WAIT_MS);
 
     if (!text)
         FAIL_TEST("nothing was published with '%s'", part);
@@ -189,7 +189,7 @@ static inline void ours_done(hf_op *op)
 static inline void ours_run(ours *o, hf_op *op)
 {
     op->sid = o->sid;
-    op->deadline = hfd_now() + HF_MS(PATIENCE_MS);
+    op->deadline = hfd_now() + HF_MS(PEER_WAIT_MS);
     op->driven = true;
     op->done = ours_done;
     op->core = NULL;
@@ -198,8 +198,8 @@ static inline void ours_run(ours *o, hf_op *op)
     EXPECT(op->core == op);
 }
 
-/* A store with this query and a session of this lease. */
-static inline ours *ours_open_at(int port, const char *query, int ttl_ms)
+/* A store and a session of this lease. */
+static inline ours *ours_open_url(const char *url, int ttl_ms)
 {
     ours *o = hfd_alloc(sizeof *o);
     hf_host host = {.ctx = o,
@@ -208,11 +208,9 @@ static inline ours *ours_open_at(int port, const char *query, int ttl_ms)
                     .doubt = ours_doubt};
     hf_op op = {.kind = HF_OP_ATTACH, .ttl = HF_MS(ttl_ms)};
     hf_error err = {.code = 0};
-    char text[300];
 
     EXPECT(o != NULL);
-    snprintf(text, sizeof text, "redis://127.0.0.1:%d/?%s", port, query);
-    EXPECT_OK(hf__url_parse(&o->url, text, &err), err);
+    EXPECT_OK(hf__url_parse(&o->url, url, &err), err);
     o->driver = hf_driver_entry();
     EXPECT_OK(o->driver->open(&o->store, o->url, &host, &o->caps, &err), err);
     hfd_random(&o->sid, sizeof o->sid);
@@ -222,6 +220,14 @@ static inline ours *ours_open_at(int port, const char *query, int ttl_ms)
     EXPECT_CODE(op.error.code, 0);
     EXPECT(op.store_us > 0);
     return o;
+}
+
+static inline ours *ours_open_at(int port, const char *query, int ttl_ms)
+{
+    char url[300];
+
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d/?%s", port, query);
+    return ours_open_url(url, ttl_ms);
 }
 
 static inline ours *ours_open(const server *s, const char *query)
@@ -327,14 +333,14 @@ static inline void ours_waits(ours *o, hf_place *place)
     EXPECT_EQ(place->verdict, HF_WAITS);
     EXPECT(place->look_in > 0);
     if (first)
-        EXPECT(ours_woken(o, &o->changed, PATIENCE_MS));
+        EXPECT(ours_woken(o, &o->changed, PEER_WAIT_MS));
     atomic_store(&o->changed_this, 0);
 }
 
 /* A message came for the place that waits, and it gets the lock by it. */
 static inline void ours_is_told(ours *o, hf_place *place)
 {
-    EXPECT(ours_woken(o, &o->changed_this, PATIENCE_MS));
+    EXPECT(ours_woken(o, &o->changed_this, PEER_WAIT_MS));
     EXPECT_CODE(ours_look(o, place), 0);
     EXPECT_EQ(place->verdict, HF_GRANTED);
 }

@@ -187,6 +187,28 @@ size_t format_waiters(format_data *data, const char *key, size_t len,
     return found;
 }
 
+size_t format_told(format_data *data, const char *key, size_t len,
+                   unsigned node, unsigned needed, hf_id *ret, size_t n)
+{
+    size_t found = 0;
+
+    if (data->slots == 0)
+        return 0;
+    for (format_record *at =
+             data->by_key[hash_key(key, len) & (data->slots - 1)];
+         at && found < n; at = at->next_key) {
+        if (at->state == FORMAT_GRANTED || at->key_len != len ||
+            memcmp(at->key, key, len) != 0)
+            continue;
+        if (at->told & 1U << node) /* once more: of another release */
+            at->told = 0;
+        at->told |= (uint16_t)(1U << node);
+        if ((unsigned)__builtin_popcount(at->told) == needed)
+            ret[found++] = at->rid;
+    }
+    return found;
+}
+
 /* ---- Sessions ----------------------------------------------------------- */
 
 format_session *format_session_of(format_data *data, const hf_id *sid)

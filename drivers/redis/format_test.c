@@ -242,9 +242,9 @@ static void leave_during_a_look(void)
                   .sid = o->sid,
                   .places = &looked,
                   .place_count = 1,
-                  .deadline = hfd_now() + HF_MS(PATIENCE_MS),
+                  .deadline = hfd_now() + HF_MS(PEER_WAIT_MS),
                   .done = ours_done};
-    long long end = test_now_ms() + PATIENCE_MS;
+    long long end = test_now_ms() + PEER_WAIT_MS;
     hf_verdict was;
 
     EXPECT_STR(ASK(p, "SET", "job", token, "NX", "PX", "60000"), "OK");
@@ -366,7 +366,7 @@ static void registry_is_no_pattern(void)
     ours_waits(o, &place);
     EXPECT_STR(ASK(p, "PUBLISH", "abc-channel:abc:pay", "abc:pay"), "0");
     EXPECT_STR(ASK(p, "PUBLISH", "a*-channel:a*:pay", "a*:pay"), "1");
-    EXPECT(ours_woken(o, &o->changed_this, PATIENCE_MS));
+    EXPECT(ours_woken(o, &o->changed_this, PEER_WAIT_MS));
     EXPECT_EQ(ours_leave(o, &place), HF_WAITS);
     ours_close(o);
     peer_close(p);

@@ -138,6 +138,14 @@ void redis_ring(hf_store *store, const hf_id *rid)
     pthread_mutex_unlock(&store->park_mu);
 }
 
+int redis_hear(hf_store *store, const char *channel, size_t len, bool on)
+{
+    if (on)
+        return redis_wire_listen(store->wire, channel, len, false);
+    redis_wire_unlisten(store->wire, channel, len, false);
+    return 0;
+}
+
 /* Anybody's grant may have been told while nobody listened. */
 static void ring_all(hf_store *store)
 {

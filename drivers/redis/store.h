@@ -96,6 +96,8 @@ void redis_op_refuse(hf_op *op, int code, const char *text);
 void redis_note_bell(hf_store *store, hf_place *place);
 /* Ring the bell of a rid and wake whoever is parked on it; never blocks. */
 void redis_ring(hf_store *store, const hf_id *rid);
+/* Begin, or end, to hear what is told on a channel of one key. */
+int redis_hear(hf_store *store, const char *channel, size_t len, bool on);
 
 /* ---- url.c ---- */
 

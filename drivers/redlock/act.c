@@ -100,7 +100,7 @@ static void take_back(redlock_store *store, hf_place *const *places, size_t n,
         return;
     for (size_t i = 0; unsure && i < n; i++)
         mark_stray(store, places[i]);
-    round = make_round(store, NULL, places, n, 'D', NULL);
+    round = make_round(store, NULL, places, n, LAYOUT_TAKE_BACK, NULL);
     if (round) {
         round->complete = undone;
         if (round_start(round, hfd_now() + HF_MS(2000)) == 0)
@@ -379,17 +379,4 @@ void redis_op_refuse(hf_op *op, int code, const char *text)
 {
     hfd_error(&op->error, code, "redlock", 0, "%s", text);
     hfd_finish(op, HF_APPLIED, code);
-}
-
-/* Nobody parks here: the core sleeps by itself. */
-void redis_note_bell(hf_store *store, hf_place *place)
-{
-    (void)store;
-    (void)place;
-}
-
-void redis_ring(hf_store *store, const hf_id *rid)
-{
-    (void)store;
-    (void)rid;
 }

@@ -22,7 +22,10 @@
 
 #define REDLOCK                                                                \
     FORMAT_STRINGS                                                             \
-    "local function drop(k) redis.call('DEL', k) end\n"                        \
+    "local function drop(k)\n"                                                 \
+    "  redis.call('DEL', k)\n"                                                 \
+    "  redis.pcall('PUBLISH', '" LAYOUT_WAKE "' .. k, '')\n"                   \
+    "end\n"                                                                    \
     "local function token(k)\n"                                                \
     "  local n = redis.pcall('GET', '" NUMBERS "' .. k)\n"                     \
     "  return type(n) == 'string' and tonumber(n) or 0\n"                      \
@@ -36,6 +39,7 @@
     "if #KEYS == 2 and ARGV[2] == 'D' and ARGV[4] == '0' and\n"                \
     "   ARGV[5] == '0' and redis.pcall('GET', k) == ARGV[3] then\n"            \
     "  redis.call('DEL', k)\n"                                                 \
+    "  redis.pcall('PUBLISH', '" LAYOUT_WAKE "' .. k, '')\n"                   \
     "  return {1, 1, -2, 0}\n"                                                 \
     "end\n"                                                                    \
     "if #KEYS == 2 and ARGV[2] == 'J' and\n"                                   \
@@ -98,6 +102,9 @@
     "    elseif verb == 'D' then\n"                                            \
     "      code = 1\n"                                                         \
     "      if ms == '0' then drop(k) else close(k, me, ms) end\n"              \
+    "    elseif verb == 'U' then\n"                                            \
+    "      code = 1\n"                                                         \
+    "      redis.call('DEL', k)\n"                                             \
     "    else\n"                                                               \
     "      code = 1\n"                                                         \
     "      if verb == 'X' then redis.call('PEXPIRE', k, ms) end\n"             \
@@ -123,14 +130,6 @@ static redis_script redlock_rows = {.name = "redlock_rows",
 static redis_script redlock_evict = {.name = "redlock_evict",
                                      .text = REDLOCK FORMAT_EVICT};
 
-/* Nobody tells a release: there is nothing to listen to. */
-static int listen_to_nothing(hf_store *store, bool on)
-{
-    (void)store;
-    (void)on;
-    return 0;
-}
-
 /* The core adds a tenth of a second: 200 ms, more or less by 100. */
 const format_kind redlock_kind = {.act = &redlock_act,
                                   .rows = &redlock_rows,
@@ -140,7 +139,7 @@ const format_kind redlock_kind = {.act = &redlock_act,
                                   .kept_tail = "",
                                   .look_least = HF_MS(1),
                                   .look_most = HF_MS(200),
-                                  .listen = listen_to_nothing};
+                                  .channel = redlock_channel};
 
 const redis_script *layout_script(const char *bytes, size_t len,
                                   size_t *ret_rest)

@@ -10,10 +10,17 @@
 #include "../redis/format.h"
 
 /* Beside the verbs J, L, X and D of format.h: raise the number of what is mine
- * to what stands in the place of the milliseconds. */
+ * to what stands in the place of the milliseconds; take a vote back, which
+ * nobody is told of. */
 #define LAYOUT_RAISE 'W'
+#define LAYOUT_TAKE_BACK 'U'
+
+/* A release is told on the channel of this and the key. */
+#define LAYOUT_WAKE "holdfast:wake:"
 
 extern const format_kind redlock_kind;
+size_t redlock_channel(const format_data *data, const char *key, size_t len,
+                       char *ret); /* wake.c */
 
 /* The script whose digest this command begins with; *ret_rest: where the words
  * behind the digest begin.  NULL: it is no script. */

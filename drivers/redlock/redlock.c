@@ -8,8 +8,7 @@
  * queue is the format machine of drivers/redis.
  *
  * Opening asks all servers for the time, side by side, and needs a majority.
- * Those that are down are dialled again by the calls that follow.  Waiters are
- * not told of releases: the core looks again, after a time drawn by chance. */
+ * Those that are down are dialled again by the calls that follow. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +21,9 @@
 enum { PORT = 6379, NODES_LEAST = 3 };
 static const hf_nsec dial_time = HF_MS(3000), late_time = HF_MS(500);
 
-#define CAPS (HF_CAP_MARKS | HF_CAP_FIXED_LEASE | HF_CAP_BREAK | HF_CAP_EACH)
+#define CAPS                                                                   \
+    (HF_CAP_MARKS | HF_CAP_FIXED_LEASE | HF_CAP_BREAK | HF_CAP_PUSH |          \
+     HF_CAP_EACH)
 
 static const char *const option_names[] = {"prefix", "token",        "node_ms",
                                            "strict", "max_lease_ms", NULL};
@@ -85,16 +86,19 @@ static void redlock_dispatch(hf_store *base)
 static void on_message(void *ctx, const char *channel, size_t channel_len,
                        const char *text, size_t len)
 {
-    (void)ctx;
-    (void)channel;
-    (void)channel_len;
+    const redlock_node *node = ctx;
+
     (void)text;
     (void)len;
+    redlock_told(node->store, (size_t)(node - node->store->nodes), channel,
+                 channel_len);
 }
 
 static void on_listening(void *ctx)
 {
-    (void)ctx;
+    const redlock_node *node = ctx;
+
+    redlock_listens(node->store, (size_t)(node - node->store->nodes));
 }
 
 /* One server's memory is no lock: what a majority still has the next renewal
@@ -197,8 +201,10 @@ static int open_node(redlock_store *store, const hf_url *url, size_t i,
                                .most = 1,
                                .dial_time = dial_time,
                                .lazy = true};
-    int code = redis_wire_open(&node->wire, &settings, &listener, err);
+    int code;
 
+    node->store = store;
+    code = redis_wire_open(&node->wire, &settings, &listener, err);
     if (code)
         return code;
     store->count = i + 1;

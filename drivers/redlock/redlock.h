@@ -14,6 +14,7 @@
 #include "vote.h"
 
 typedef struct redlock_node {
+    struct redlock_store *store;
     redis_wire *wire;
     char where[80];
     bool exposed; /* plain TCP that leaves this machine */
@@ -100,6 +101,14 @@ hf_outcome round_why(const redlock_round *round, hf_error *ret);
 /* Wait on this thread, and read what comes, until ready(arg). */
 void redlock_await(redlock_store *store, bool (*ready)(void *arg), void *arg,
                    hf_nsec until);
+
+/* ---- wake.c: who waits is told of a release ---- */
+
+/* By this server, on this channel. */
+void redlock_told(redlock_store *store, size_t node, const char *channel,
+                  size_t len);
+/* What is told by this server is heard from now on. */
+void redlock_listens(redlock_store *store, size_t node);
 
 /* ---- walk.c: each server by itself ---- */
 
