@@ -169,6 +169,22 @@ static void strict_waits(void)
     expect_clean(&w, 2);
 }
 
+/* A primary that was cut off may go on granting for lag_ms: what it granted
+ * last has ended, too, before anything is granted here. */
+static void strict_waits_for_the_lag(void)
+{
+    enum { MAX_MS = 1000, LAG_MS = 1500 };
+    world w =
+        world_begin(NULL, "ns=t&strict=yes&max_lease_ms=1000&lag_ms=1500");
+    long long begin = test_now_ms();
+    hf_session *s = open_at(w.direct, MAX_MS);
+
+    give(take(s, "k"));
+    EXPECT(test_now_ms() - begin >= MAX_MS + LAG_MS);
+    hf_close(s);
+    expect_clean(&w, 2);
+}
+
 static void strict_limits_leases(void)
 {
     world w = world_begin(NULL, "ns=t&strict=yes&max_lease_ms=3000");
@@ -429,6 +445,7 @@ static const test_case cases[] = {TEST(restart_with_memory),
                                   TEST(flushed),
                                   TEST(counter_set_back),
                                   TEST(strict_waits),
+                                  TEST(strict_waits_for_the_lag),
                                   TEST(strict_limits_leases),
                                   TEST(paused_past_an_attempt),
                                   TEST(paused_past_the_lease),
