@@ -22,6 +22,8 @@ convict its bug within its time; `--sound` runs it on the sources as they are, w
 it must find nothing.
 The core and its network have %d more, which the simulator convicts (`tests/sim`),
 and the models have theirs (`models`).
+Not planted, since there is nothing to plant it in: a queue read from a snapshot in
+SQL. A join is one `UPDATE`, which answers with the row that it has locked.
 
 The last column says when a row was run, on which commit, and has a mark of the
 bug, the files that it changes and the sources of its judge. When one of these
