@@ -2,6 +2,7 @@
 #include "pg_test.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- Statements --------------------------------------------------------- */
@@ -287,6 +288,29 @@ static void paused_server(void)
     sql_server_stop(s);
 }
 
+/* ---- A forked child ----------------------------------------------------- */
+
+/* It closes what it inherited, and the server hears nothing of that. */
+static void abandoned(void)
+{
+    sql_server *s = sql_server_start(ON_POSTGRES, NULL);
+    sql_port *port = port_at(sql_server_url(s, "", ""), NULL);
+    sql_conn *conn = conn_to(port);
+    pid_t child = fork();
+    int status = 0;
+
+    if (child == 0) {
+        port->class->abandon(conn);
+        port->class->abandon_port(port);
+        _exit(0);
+    }
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    EXPECT_STR(ask(conn, "SELECT 7"), "7");
+    port->class->disconnect(conn, false);
+    port->class->close(port);
+    sql_server_stop(s);
+}
+
 static const test_case cases[] = {TEST(rows_come_as_text),
                                   TEST(affected_rows_are_counted),
                                   TEST(plans_of_old_tables),
@@ -295,7 +319,8 @@ static const test_case cases[] = {TEST(rows_come_as_text),
                                   TEST(locked_rows_and_long_statements),
                                   TEST(killed_under_a_statement),
                                   TEST(killed_while_idle),
-                                  TEST(paused_server)};
+                                  TEST(paused_server),
+                                  TEST(abandoned)};
 
 int main(int argc, char **argv)
 {

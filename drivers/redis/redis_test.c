@@ -137,6 +137,27 @@ static void counter_set_back(void)
     expect_clean(&w, 1);
 }
 
+/* A counter that is ahead of every clock: the next number is above it. */
+static void counter_set_ahead(void)
+{
+    world w = world_begin(NULL, "ns=t");
+    hf_session *s = open_at(w.direct, 4000);
+    hf_hold *hold = take(s, "k");
+    uint64_t ahead = hf_hold_token(hold) + 3600000000U;
+
+    give(hold);
+    EXPECT_STR(server_ask(w.s, "SET hf:{t}:c %llu", (unsigned long long)ahead),
+               "OK");
+    for (int i = 0; i < 3; i++) {
+        hold = take(s, "k");
+        EXPECT(hf_hold_token(hold) > ahead);
+        ahead = hf_hold_token(hold);
+        give(hold);
+    }
+    hf_close(s);
+    expect_clean(&w, 1);
+}
+
 /* Strict: nothing is granted before every forgotten hold has ended. */
 static void strict_waits(void)
 {
@@ -166,6 +187,22 @@ static void strict_waits(void)
     give(theirs);
     hf_close(s);
     hf_close(rival);
+    expect_clean(&w, 2);
+}
+
+/* A primary that was cut off may go on granting for lag_ms: what it granted
+ * last has ended, too, before anything is granted here. */
+static void strict_waits_for_the_lag(void)
+{
+    enum { MAX_MS = 1000, LAG_MS = 1500 };
+    world w =
+        world_begin(NULL, "ns=t&strict=yes&max_lease_ms=1000&lag_ms=1500");
+    long long begin = test_now_ms();
+    hf_session *s = open_at(w.direct, MAX_MS);
+
+    give(take(s, "k"));
+    EXPECT(test_now_ms() - begin >= MAX_MS + LAG_MS);
+    hf_close(s);
     expect_clean(&w, 2);
 }
 
@@ -428,7 +465,9 @@ static const test_case cases[] = {TEST(restart_with_memory),
                                   TEST(restart_without_memory),
                                   TEST(flushed),
                                   TEST(counter_set_back),
+                                  TEST(counter_set_ahead),
                                   TEST(strict_waits),
+                                  TEST(strict_waits_for_the_lag),
                                   TEST(strict_limits_leases),
                                   TEST(paused_past_an_attempt),
                                   TEST(paused_past_the_lease),

@@ -343,6 +343,8 @@ static void a_life(void)
     EXPECT_STR(lite(db, t, SQL_EVICT_SEEN, 0, P(SID_B, "1")), "1");
     EXPECT_STR(lite(db, t, SQL_RENEW, 3, P(SID_B, "9000000")), "");
     EXPECT_STR(lite(db, t, SQL_CUT, 1, P(KEY, "|X3" BEHIND(RID_B, SID_B))), "");
+    EXPECT_STR(lite(db, t, SQL_JOIN, 1, b), ""); /* its session is over */
+    EXPECT_STR(lite(db, t, SQL_TRY_X, 1, b), "");
     EXPECT_STR(lite(db, t, SQL_LOOK_HEAD, 0, P(KEY)), "4");
     sqlite3_close(db);
 }

@@ -27,7 +27,8 @@
     X(DOUBT_LIFTED_EARLY, "a renewal sent before the doubt lifts it")          \
     X(RELEASE_OK_WHEN_LOST, "a release of a lost hold answers 0")              \
     X(EACH_BY_SESSION, "a hold that a renewal left out counts as renewed")     \
-    X(AUDIT_OFF, "a reconnect is no reason to look what the store has")
+    X(AUDIT_OFF, "a reconnect is no reason to look what the store has")        \
+    X(PUSH_BY_KEY, "a push for an id that is over is taken for the next one")
 
 #ifdef HF_MUTANTS
 typedef enum hf__mutant_id {

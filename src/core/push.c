@@ -4,6 +4,8 @@
  * in this very session, and the grant is taken only while the session's lease
  * is good by our own clock.  A push that overtakes the answer of its join is
  * remembered until that has landed.  One that is lost costs a timed look. */
+#include <string.h>
+
 #include "core/internal.h"
 
 void hf__look_now(hf__req *req)
@@ -30,13 +32,33 @@ static void note_early(hf__entry *entry, const hf_place *fresh)
     }
 }
 
+/* By its id alone: what waits for the same key now has another place. */
+static hf__entry *find_pushed(hf__session *s, const hf_id *rid,
+                              const hf_place *fresh)
+{
+    hf__entry *entry = hf__entry_find(s, rid);
+
+    if (HF_MUTANT(PUSH_BY_KEY) && fresh &&
+        (!entry || entry->state == HF_ENTRY_LEAVING)) {
+        HF_LIST_EACH(node, &s->entries) {
+            hf__entry *other = HF_CONTAINER(node, hf__entry, of_session);
+
+            if (other->state == HF_ENTRY_WAITING &&
+                other->key->len == fresh->key_len &&
+                memcmp(other->key->text, fresh->key, fresh->key_len) == 0)
+                entry = other;
+        }
+    }
+    return entry;
+}
+
 static void host_changed(void *ctx, const hf_id *rid, const hf_place *fresh)
 {
     hf__session *s = ctx;
 
     hf__session_lock(s);
     if (rid && !HF_MUTANT(WAKE_DROPPED)) {
-        hf__entry *entry = hf__entry_find(s, rid);
+        hf__entry *entry = find_pushed(s, rid, fresh);
 
         if (entry && entry->state == HF_ENTRY_JOINING)
             note_early(entry, fresh);

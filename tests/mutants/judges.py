@@ -35,6 +35,10 @@ class Build:
         self.log = os.path.join(folder, "build.log")
         self.tests = None
 
+    @property
+    def drivers(self):
+        return os.path.join(self.folder, "drivers-lib")
+
     def run(self, *words):
         with open(self.log, "wb") as log:
             done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=log,
@@ -57,7 +61,7 @@ class Build:
                 self.tests = {line.split("|")[0]: line.split("|")[3:]
                               for line in f.read().splitlines()}
         if name not in self.tests:
-            raise SystemExit("there is no test '%s'" % name)
+            raise LookupError("there is no test '%s'" % name)
         return self.tests[name]
 
     def make(self, judges):
@@ -113,7 +117,7 @@ def command_of(build, judge):
 def judge(build, words, expect, seconds):
     env = dict(os.environ, HF_SOURCE_DIR=build.source,
                HF_BUILD_DIR=build.folder, HF_SANITIZE="",
-               HOLDFAST_DRIVER_PATH=os.path.join(build.folder, "drivers-lib"))
+               HOLDFAST_DRIVER_PATH=build.drivers)
     env["TMPDIR"] = tempfile.mkdtemp(prefix="hf-mutant-")
     os.chmod(env["TMPDIR"], 0o711)  # the servers' accounts pass through
     begin = time.monotonic()

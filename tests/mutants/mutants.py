@@ -6,6 +6,7 @@
     judge campaign STORE FAULTS MINUTES SEED
     expect I1 I2
     within SECONDS
+    smoke
     in FILE
      a line that stays
     -a line that goes
@@ -15,14 +16,14 @@
 
 A judge is a test as ./check knows it, perhaps only some of its cases, or a
 campaign; then `expect` says which invariants may convict it.  Of several judges
-the first that convicts is enough.  The lines behind `in` are a hunk: those that
+the first that convicts is enough.  `smoke`: ./check tries it, too, so its first
+judge is a test of a second or two (smoke.py).  The lines behind `in` are a hunk: those that
 stay and those that go must stand in the file exactly once, or the entry is out
 of date, and that is an error.  A line that begins with `#` between entries is a
 remark.
 """
 
 import glob
-import hashlib
 import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -56,14 +57,12 @@ class Mutant:
     def __init__(self, name, store):
         self.name, self.store = name, store
         self.wrong, self.judges, self.expect = "", [], []
-        self.within, self.hunks = 0, []
+        self.within, self.hunks, self.smoke = 0, [], False
 
-    def mark(self):
-        """Changes when the entry does: an old result is none then."""
-        return hashlib.sha256(repr(
-            (self.judges, self.expect, self.within,
-             [(h.path, h.old, h.new) for h in self.hunks])
-        ).encode()).hexdigest()[:16]
+    def text(self):
+        """All that a verdict depends on."""
+        return repr((self.judges, self.expect, self.within,
+                     [(h.path, h.old, h.new) for h in self.hunks]))
 
     def planted(self, root):
         """{path: text} of the files that it changes."""
@@ -92,6 +91,8 @@ def read_line(mutant, line, where):
         mutant.expect = rest.split()
     elif word == "within":
         mutant.within = int(rest)
+    elif line == "smoke":
+        mutant.smoke = True
     elif word == "in":
         mutant.hunks.append(Hunk(rest))
     else:

@@ -11,6 +11,15 @@
 
 static sim_world *world;
 
+const char *sim_op_name(hf_op_kind kind)
+{
+    static const char *const names[] = {
+        "?",       "attach", "renew",   "detach", "join",  "confirm", "leave",
+        "recheck", "list",   "publish", "evict",  "probe", "?"};
+
+    return names[kind];
+}
+
 static int sim_open(hf_store **ret, const hf_url *url, const hf_host *host,
                     uint32_t *ret_caps, hf_error *err)
 {
@@ -69,6 +78,14 @@ static int sim_fd(hf_store *store)
 static void sim_dispatch(hf_store *store)
 {
     (void)store;
+}
+
+void sim_net_doubt(sim_client *c)
+{
+    sim_client *before = sim_enter(c);
+
+    c->store->host.doubt(c->store->host.ctx, HF_EUNAVAIL, "connection lost");
+    sim_leave(c, before, true);
 }
 
 static const char *const no_options[] = {NULL};

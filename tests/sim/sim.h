@@ -16,6 +16,7 @@
 
 #include <holdfast/driver.h>
 
+#include "core/mutant.h"
 #include "mem/model.h"
 #include "sim/history.h"
 
@@ -195,6 +196,9 @@ void sim_trace(const sim_world *w, const char *format, ...)
 
 /* ---- driver.c ---- */
 void sim_driver_install(sim_world *w);
+const char *sim_op_name(hf_op_kind kind);
+/* Its connection is broken, the driver says. */
+void sim_net_doubt(sim_client *c);
 
 /* ---- net.c ---- */
 /* Send op, as the client's driver; is it still without an answer? */
@@ -205,7 +209,6 @@ void sim_net_step(sim_world *w, const sim_step *step);
 void sim_net_push(sim_world *w, const hf_id *sid, const hf_id *rid,
                   const hf_place *fresh, int reason);
 hf_nsec sim_net_delay(sim_world *w);
-void sim_net_doubt(sim_client *c);
 
 /* ---- store.c ---- */
 int sim_store_open(sim_world *w);
@@ -222,7 +225,8 @@ int sim_keep_row(const hf_row *row, void *rows);
 /* Its memory is lost; only where that was asked for. */
 void sim_store_forget(sim_world *w);
 sim_sid *sim_find_sid(sim_world *w, const hf_id *sid);
-/* Planted bugs of the store; only in a build with HF_MUTANTS. */
+/* Planted bugs of the store and of the way to it; only in a build with
+ * HF_MUTANTS. */
 enum { SIM_MUTANTS_FROM = 1000 };
 #define SIM_MUTANT_MAP(X)                                                      \
     X(NUMBER_EARLY, "the number is drawn before the entry is visible")         \
@@ -234,12 +238,18 @@ enum { SIM_MUTANTS_FROM = 1000 };
     X(LEASE_TOO_LONG, "the reply says more than is left")                      \
     X(NO_WAKE, "a leave tells nobody")                                         \
     X(RENEW_SHORT, "a renewal says yes and extends nothing")                   \
-    X(FORGETS, "a store that lost its memory grants at once")
+    X(FORGETS, "a store that lost its memory grants at once")                  \
+    X(UNMATCHED_REPLY, "a late reply is taken for that of the next attempt")
 #define SIM_MUTANT_ENUM(name, text) SIM_MUTANT_##name,
 typedef enum sim_mutant_id {
     SIM_MUTANT_NONE = SIM_MUTANTS_FROM,
     SIM_MUTANT_MAP(SIM_MUTANT_ENUM)
 } sim_mutant_id;
+#ifdef HF_MUTANTS
+#define PLANTED(name) (hf__mutant == SIM_MUTANT_##name)
+#else
+#define PLANTED(name) 0
+#endif
 extern const char *const sim_keys[SIM_KEYS];
 
 /* ---- client.c ---- */

@@ -16,12 +16,6 @@
 
 const char *const sim_keys[SIM_KEYS] = {"a", "b", "c"};
 
-#ifdef HF_MUTANTS
-#define PLANTED(name) (hf__mutant == SIM_MUTANT_##name)
-#else
-#define PLANTED(name) 0
-#endif
-
 sim_sid *sim_find_sid(sim_world *w, const hf_id *sid)
 {
     for (size_t i = w->sid_count; i-- > 0;) {
