@@ -41,9 +41,13 @@ typedef struct sql_native_data {
     hf_id news_of; /* whose news were told, and how much of them */
     size_t news_told;
     unsigned renewals; /* since the last tidying */
-    struct {           /* what may be in the store of a session: */
-        hf_id sid;     /* the last few that attached here */
-        int count;     /* entries and tombs */
+    struct {           /* tidy.c: how far it came */
+        unsigned turn; /* which chore is the first */
+        char key[SQL_HEX_MAX], value[SQL_ID_LEN + 1];
+    } tidy;
+    struct {       /* what may be in the store of a session: */
+        hf_id sid; /* the last few that attached here */
+        int count; /* entries and tombs */
     } standing[SQL_STANDING];
     unsigned standing_next;
     char epoch[SQL_EPOCH_MAX]; /* of the server, as last seen; strict */
