@@ -35,7 +35,8 @@ typedef struct sql_seen {
 typedef struct sql_native_data {
     pthread_mutex_t mu; /* guards what follows */
     sql_seen seen[SQL_SEEN];
-    bool listens; /* for this session: */
+    unsigned lost_ears; /* listeners that were lost */
+    bool listens;       /* for this session: */
     hf_id listens_to;
     char bell[SQL_BELL_MAX];
     hf_id news_of; /* whose news were told, and how much of them */
