@@ -44,7 +44,8 @@ typedef struct sql_native_data {
     unsigned renewals; /* since the last tidying */
     struct {           /* tidy.c: how far it came */
         unsigned turn; /* which chore is the first */
-        char key[SQL_HEX_MAX], value[SQL_ID_LEN + 1];
+        char key[SQL_HEX_MAX], value[SQL_ID_LEN + 1], session[SQL_ID_LEN + 1];
+        bool seen_once; /* the piece behind that session */
     } tidy;
     struct {       /* what may be in the store of a session: */
         hf_id sid; /* the last few that attached here */

@@ -109,7 +109,8 @@
       " host, name, bell FROM @session WHERE sid IN (@ids(?1))")               \
     X(STALE, false, "SELECT sid FROM @session WHERE exp_us < @now - @int(?1)"  \
       " ORDER BY exp_us @few")                                                 \
-    X(OVER, false, "SELECT sid, renewals, ttl_us, exp_us - @now FROM @session")\
+    X(OVER, false, "SELECT sid, renewals, ttl_us FROM @session"                \
+      " WHERE sid > ?1 ORDER BY sid @few")                                     \
     X(DETACH, true, "DELETE FROM @session WHERE sid = ?1")                     \
     /* Only if it is over now, whatever was read before. */                    \
     X(EVICT, true, "DELETE FROM @session WHERE sid = ?1 AND exp_us <= @now")   \

@@ -83,13 +83,29 @@ static bool evict_stale(sql_use *use)
     return done;
 }
 
-/* An observer has to see them all, again and again. */
+/* An observer judges what he has seen twice: each piece is looked at by two
+ * tidyings, one behind the other, before the next one is; of more he could not
+ * remember what he saw. */
+static void turn_page(sql_native_data *data, const char *last)
+{
+    pthread_mutex_lock(&data->mu);
+    if (!last[0] || data->tidy.seen_once)
+        memcpy(data->tidy.session, last, sizeof data->tidy.session);
+    data->tidy.seen_once = last[0] && !data->tidy.seen_once;
+    pthread_mutex_unlock(&data->mu);
+}
+
 static bool evict_silent(sql_use *use)
 {
-    sql_rows rows;
+    sql_native_data *data = sql_native_of(use->store);
+    char at[SQL_ID_LEN + 1], last[SQL_ID_LEN + 1] = "";
+    const char *params[] = {at};
     hf_nsec sent = hfd_now();
-    bool done = sql_run(use, SQL_OVER, NULL);
+    sql_rows rows;
+    bool done;
 
+    take_mark(data, data->tidy.session, at, sizeof at);
+    done = sql_run(use, SQL_OVER, params);
     rows = take_rows(use);
     for (size_t i = 0;
          done && i < rows.rows && i < SQL_SEEN / 2 && has_time(use); i++) {
@@ -99,13 +115,18 @@ static bool evict_silent(sql_use *use)
         bool gone;
         hf_id id;
 
-        if (!sid || !sql_id_from(sid, strlen(sid), &id) || ttl <= 0)
+        if (!sid)
+            continue;
+        snprintf(last, sizeof last, "%s", sid);
+        if (!sql_id_from(sid, strlen(sid), &id) || ttl <= 0)
             continue;
         sql_seen_note(use->store, &id, version, ttl, ttl, sent);
-        if (sql_seen_left(sql_native_of(use->store), &id) == 0)
+        if (sql_seen_left(data, &id) == 0)
             done = sql_evict(use, &id, version, &gone);
     }
     sql_rows_done(&rows);
+    if (done)
+        turn_page(data, last);
     return done;
 }
 
