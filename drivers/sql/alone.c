@@ -9,9 +9,10 @@
  * the long way, so nothing here knows of queues.
  *
  * The number of the entry is chosen here, ahead of the server's clock as it was
- * last told by a quick answer, and is written only if it lies above the counter and the clock: it
- * rises on the key as one that the server draws.  A clock that was set, or a
- * counter that ran ahead, cost a statement in vain, never an order.
+ * last told by a quick answer, and is written only if it lies above the counter
+ * and the clock: it rises on the key as one that the server draws.  A clock
+ * that was set, or a counter that ran ahead, cost a statement in vain, never an
+ * order.
  *
  * Which keys seem crowded is a guess, by a small table over all keys: a wrong
  * one costs a statement.  Reply lost: joined again the row is not empty, and

@@ -14,9 +14,9 @@
  *
  * Where a code can be locked directly a lock is one round trip.  PostgreSQL
  * locks no row that does not match, and takes BEGIN and SELECT in one text.
- * MariaDB does so if the code is unique by itself; its connection has no autocommit, and
- * the SELECT itself answers whether that is so, since with it nothing would be
- * held. */
+ * MariaDB does so if the code is unique by itself; its connection has no
+ * autocommit, and the SELECT itself answers whether that is so, since with it
+ * nothing would be held. */
 #include "format_held.h"
 
 #include <stdio.h>

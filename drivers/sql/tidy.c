@@ -8,12 +8,14 @@
  *
  * Sessions that are over are evicted; queues that nobody has touched for long
  * lose what belongs to sessions without a row; and a queue that is empty is
- * purged.  What is looked at and stays (a lock that is held for days) must not
- * stand before what can go: such rows are visited in the order of their keys,
- * each time on from the last, and each time another chore is the first.  Before that the floor is raised to the largest counter that goes:
+ * purged.  Before that the floor is raised to the largest counter that goes:
  * a row made anew begins behind the floor, which it reads under a share lock,
  * so numbers never come twice.  The purge judges each row as it is then: one
  * that was used meanwhile stays.
+ *
+ * What is looked at and stays (a lock that is held for days) must not stand
+ * before what can go: such rows are visited in the order of their keys, each
+ * time on from the last, and each time another chore is the first.
  *
  * Two of us here: evictions and cuts are of exact things; a purge that meets
  * another purge deletes what is left. */
