@@ -34,6 +34,7 @@ static const row rows[] = {
     {1205, "", SQL_CLASH, HF_EUNAVAIL, 0,
      "a row or a table stayed locked for too long: see SHOW PROCESSLIST who "
      "holds it"},
+    {3572, "", SQL_CLASH, HF_EUNAVAIL, 0, "the row is locked (NOWAIT)"},
     {1020, "", SQL_CLASH, HF_EUNAVAIL, 0, "the row has changed: again"},
     {1062, "", SQL_CLASH, HF_EUNAVAIL, 0, "somebody else was faster: again"},
     {1412, "", SQL_CLASH, HF_EUNAVAIL, 0, "a table was altered: again"},

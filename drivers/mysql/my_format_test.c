@@ -295,6 +295,88 @@ static void rowlock_excludes_both_ways(void)
     sql_server_stop(s);
 }
 
+/* Tables as others make them: each code is a lock of its own, for two stores at
+ * once, whatever letters the column has and whatever the index covers. */
+static void rowlock_on_any_table(void)
+{
+    static const char *const tables[] = {
+        "business_code VARCHAR(100) NOT NULL UNIQUE, business_name VARCHAR(100)"
+        " NOT NULL) ENGINE=InnoDB CHARSET=utf8mb3",
+        "business_code VARCHAR(100) NOT NULL UNIQUE, business_name VARCHAR(100)"
+        " NOT NULL) ENGINE=InnoDB CHARSET=latin1",
+        "business_code VARCHAR(100) NOT NULL UNIQUE, business_name VARCHAR(100)"
+        " NOT NULL) ENGINE=InnoDB CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci",
+        "business_code VARCHAR(100) NOT NULL, business_name VARCHAR(100) NOT "
+        "NULL) ENGINE=InnoDB CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci",
+        "business_code VARCHAR(100) NOT NULL, business_name VARCHAR(100) NOT "
+        "NULL, UNIQUE (business_code, business_name)) ENGINE=InnoDB "
+        "CHARSET=utf8mb4"};
+    sql_server *s = sql_server_start(ON_MARIADB, NULL);
+    ours *shed = ours_open(URL(s, "format=shedlock"), 20000);
+    peer *p = peer_open(shed);
+
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        hf_place job = ours_place("job"), other = ours_place("t\xc3\xbcr");
+        hf_place third = ours_place("third");
+        ours *a, *b;
+
+        peer_does(p, "DROP TABLE IF EXISTS distribute_lock");
+        peer_does(p,
+                  "CREATE TABLE distribute_lock (id INT NOT NULL "
+                  "AUTO_INCREMENT PRIMARY KEY, %s",
+                  tables[i]);
+        a = ours_open(URL(s, "format=rowlock"), 20000);
+        b = ours_open(URL(s, "format=rowlock&business_name=b"), 20000);
+        ours_holds(a, &job);
+        ours_holds(b, &other);
+        ours_is_refused(b, "job");
+        ours_is_refused(a, "t\xc3\xbcr");
+        EXPECT_EQ(ours_leave(b, &other), HF_GRANTED);
+        other = ours_place("t\xc3\xbcr");
+        ours_holds(a, &other); /* its row is there now */
+        ours_holds(b, &third);
+        EXPECT_EQ(ours_leave(a, &job), HF_GRANTED);
+        EXPECT_EQ(ours_leave(a, &other), HF_GRANTED);
+        EXPECT_EQ(ours_leave(b, &third), HF_GRANTED);
+        EXPECT_STR(peer_asks(p, "SELECT count(*) FROM distribute_lock"), "3");
+        ours_close(a);
+        ours_close(b);
+    }
+    peer_close(p);
+    ours_close(shed);
+    sql_server_stop(s);
+}
+
+/* Only a unique index on the code alone finds one row, and locks no other. */
+static void rowlock_wants_a_whole_index(void)
+{
+    sql_server *s = sql_server_start(ON_MARIADB, NULL);
+    ours *shed = ours_open(URL(s, "format=shedlock"), 20000);
+    peer *p = peer_open(shed);
+    hf_place place = ours_place("job");
+    ours *o;
+
+    peer_does(p, "CREATE TABLE distribute_lock (id INT NOT NULL AUTO_INCREMENT "
+                 "PRIMARY KEY, business_code VARCHAR(100) NOT NULL, "
+                 "business_name VARCHAR(100) NOT NULL, UNIQUE (business_code, "
+                 "business_name)) ENGINE=InnoDB");
+    o = ours_open(URL(s, "format=rowlock"), 20000);
+    peer_does(p, "SET GLOBAL log_output = 'TABLE', GLOBAL general_log = 1");
+    ours_holds(o, &place);
+    peer_does(p, "SET GLOBAL general_log = 0");
+    EXPECT_STR(peer_asks(p, "SELECT count(*) FROM mysql.general_log WHERE "
+                            "argument LIKE '%%business_code = %%FOR UPDATE%%'"),
+               "0");
+    EXPECT_STR(peer_asks(p, "SELECT count(*) FROM mysql.general_log WHERE "
+                            "argument LIKE '%%id IN (%%FOR UPDATE%%'"),
+               "1");
+    EXPECT_EQ(ours_leave(o, &place), HF_GRANTED);
+    ours_close(o);
+    peer_close(p);
+    ours_close(shed);
+    sql_server_stop(s);
+}
+
 /* A hold that nobody renews is ended by the server, not by us: the process is
  * as good as dead, since nothing of it runs any more. */
 static void held_locks_end_by_the_server(void)
@@ -335,7 +417,8 @@ static const test_case cases[] = {
     TEST(spring_7_excludes_both_ways), TEST(spring_6_excludes_both_ways),
     TEST(spring_5_is_local_time),      TEST(shedlock_excludes_both_ways),
     TEST(getlock_excludes_both_ways),  TEST(getlock_by_madelsons_rule),
-    TEST(rowlock_excludes_both_ways),  TEST(held_locks_end_by_the_server)};
+    TEST(rowlock_excludes_both_ways),  TEST(rowlock_on_any_table),
+    TEST(rowlock_wants_a_whole_index), TEST(held_locks_end_by_the_server)};
 
 int main(int argc, char **argv)
 {

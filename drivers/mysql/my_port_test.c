@@ -211,6 +211,23 @@ static void locked_row(void)
     end(&w);
 }
 
+/* MySQL's word for a row that NOWAIT found locked, which MariaDB does not have:
+ * said by name. */
+static void locked_at_once(void)
+{
+    world w = begin(NULL);
+    hf_error err;
+
+    EXPECT_EQ(end_of(w.conn,
+                     "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 3572, "
+                     "MESSAGE_TEXT = 'NOWAIT is set'",
+                     5000, &err),
+              SQL_CLASH);
+    EXPECT_EQ(err.native, 3572);
+    EXPECT_STR(ask(w.conn, "SELECT 1"), "1");
+    end(&w);
+}
+
 static void deadlock(void)
 {
     world w = begin(NULL);
@@ -441,6 +458,7 @@ static const test_case cases[] = {TEST(rows_come_as_text),
                                   TEST(long_cells),
                                   TEST(many_statements),
                                   TEST(locked_row),
+                                  TEST(locked_at_once),
                                   TEST(deadlock),
                                   TEST(a_statement_takes_too_long),
                                   TEST(read_only),

@@ -120,7 +120,40 @@ static void the_page_is_enough(void)
     sql_server_stop(s);
 }
 
-static const test_case cases[] = {TEST_LIMIT(the_page_is_enough, 120)};
+/* A missing right is told by its name, not as a database that does not
+ * answer. */
+static void rowlock_says_what_it_may_not(void)
+{
+    sql_server *s = sql_server_start(ON_MARIADB, NULL);
+    sql_port *port = port_at(sql_server_url(s, "", ""), NULL);
+    sql_conn *conn = conn_to(port);
+    hf_session *session = NULL;
+    hf_hold *hold = NULL;
+    hf_error err = {0};
+    char url[200];
+
+    ask(conn, "CREATE DATABASE app");
+    ask(conn, "CREATE USER app IDENTIFIED BY 's3cret'");
+    ask(conn, "CREATE TABLE app.distribute_lock (id INT NOT NULL AUTO_INCREMENT"
+              " PRIMARY KEY, business_code VARCHAR(100) NOT NULL UNIQUE,"
+              " business_name VARCHAR(100) NOT NULL) ENGINE=InnoDB");
+    ask(conn, "GRANT SELECT, UPDATE ON app.distribute_lock TO app");
+    snprintf(url, sizeof url,
+             "mysql://app:s3cret@127.0.0.1:%d/app?create=no&format=rowlock",
+             s->port);
+    EXPECT_OK(hf_open(&session, url, NULL, &err), err);
+    EXPECT_CODE(hf_try_lock(session, "job", NULL, &hold, &err), HF_EPERM);
+    EXPECT_HAS(err.text, "INSERT");
+    ask(conn, "GRANT INSERT ON app.distribute_lock TO app");
+    EXPECT_OK(hf_try_lock(session, "job", NULL, &hold, &err), err);
+    EXPECT_OK(hf_release(hold, &err), err);
+    hf_close(session);
+    leave(port, conn);
+    sql_server_stop(s);
+}
+
+static const test_case cases[] = {TEST_LIMIT(the_page_is_enough, 120),
+                                  TEST(rowlock_says_what_it_may_not)};
 
 int main(int argc, char **argv)
 {

@@ -57,6 +57,7 @@ static const row rows[] = {
     {"mysql", "", 1205, SQL_CLASH, HF_EUNAVAIL, "a row was locked for long",
      NULL},
     {"mysql", "", 1020, SQL_CLASH, HF_EUNAVAIL, "a row has changed", NULL},
+    {"mysql", "", 3572, SQL_CLASH, HF_EUNAVAIL, "the row is locked", NULL},
     {"mysql", "", 1213, SQL_CLASH, HF_EUNAVAIL, "deadlock", NULL},
     {"mysql", "", 1969, SQL_CLASH, HF_EUNAVAIL, "it took too long", NULL},
     {"mysql", "", 3024, SQL_CLASH, HF_EUNAVAIL, "it took too long", NULL},

@@ -106,6 +106,11 @@ static void mariadb_answers(void)
     begin(&w, ON_MARIADB);
     check_answers(&w, "mariadb", "SELECT repeat('z', 1000000)");
     check_errors(&w);
+    /* MySQL's word for a row that NOWAIT found locked. */
+    EXPECT_EQ(say(&w, "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 3572"),
+              SQL_CLASH);
+    EXPECT_EQ(w.err.native, 3572);
+    EXPECT(odbc_stands(w.conn));
     SAY(&w, "SELECT @@tx_isolation, @@max_statement_time > 0, @@autocommit");
     EXPECT_STR(sql_cell(&w.rows, 0, 0), "READ-COMMITTED");
     EXPECT_EQ(sql_number(&w.rows, 0, 1, -1), 1);

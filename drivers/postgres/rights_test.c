@@ -150,7 +150,41 @@ static void the_page_is_enough(void)
     sql_server_stop(s);
 }
 
-static const test_case cases[] = {TEST(the_page_is_enough)};
+/* A missing right is told by its name, not as a database that does not
+ * answer. */
+static void rowlock_says_what_it_may_not(void)
+{
+    sql_server *s = prepare();
+    sql_conn *conn = as_owner(s);
+    hf_session *session = NULL;
+    hf_hold *hold = NULL;
+    hf_error err = {0};
+    char url[200];
+
+    ask(conn, "CREATE TABLE distribute_lock (id SERIAL PRIMARY KEY,"
+              " business_code VARCHAR(100) NOT NULL UNIQUE,"
+              " business_name VARCHAR(100) NOT NULL)");
+    ask(conn, "GRANT CONNECT ON DATABASE app TO app");
+    ask(conn, "GRANT USAGE ON SCHEMA public TO app");
+    ask(conn, "GRANT SELECT, UPDATE ON distribute_lock TO app");
+    snprintf(url, sizeof url,
+             "postgres://app:s3cret@127.0.0.1:%d/app?create=no&tls=yes"
+             "&tls_verify=no&format=rowlock",
+             s->port);
+    EXPECT_OK(hf_open(&session, url, NULL, &err), err);
+    EXPECT_CODE(hf_try_lock(session, "job", NULL, &hold, &err), HF_EPERM);
+    EXPECT_HAS(err.text, "distribute_lock");
+    ask(conn, "GRANT INSERT ON distribute_lock TO app");
+    ask(conn, "GRANT USAGE ON SEQUENCE distribute_lock_id_seq TO app");
+    EXPECT_OK(hf_try_lock(session, "job", NULL, &hold, &err), err);
+    EXPECT_OK(hf_release(hold, &err), err);
+    hf_close(session);
+    end_conn(conn);
+    sql_server_stop(s);
+}
+
+static const test_case cases[] = {TEST(the_page_is_enough),
+                                  TEST(rowlock_says_what_it_may_not)};
 
 int main(int argc, char **argv)
 {

@@ -9,9 +9,10 @@
  * the long way, so nothing here knows of queues.
  *
  * The number of the entry is chosen here, ahead of the server's clock as it was
- * last told, and is written only if it lies above the counter and the clock: it
- * rises on the key as one that the server draws.  A clock that was set, or a
- * counter that ran ahead, cost a statement in vain, never an order.
+ * last told by a quick answer, and is written only if it lies above the counter
+ * and the clock: it rises on the key as one that the server draws.  A clock
+ * that was set, or a counter that ran ahead, cost a statement in vain, never an
+ * order.
  *
  * Which keys seem crowded is a guess, by a small table over all keys: a wrong
  * one costs a statement.  Reply lost: joined again the row is not empty, and
@@ -27,6 +28,9 @@
  * by less than a failover: a server that has forgotten this number goes on from
  * its clock, above it. */
 #define AHEAD_US 50000
+/* An answer that took longer says too little of when the clock was read: all of
+ * its way would lie ahead. */
+#define SOON HF_MS(200)
 
 static atomic_bool *crowd_of(hf_store *store, const hf_place *place)
 {
@@ -52,7 +56,7 @@ void sql_note_crowd(hf_store *store, const hf_place *place, bool crowded)
 
 void sql_note_clock(hf_store *store, int64_t store_us, hf_nsec sent)
 {
-    if (store_us > 0)
+    if (store_us > 0 && hfd_now() - sent <= SOON)
         atomic_store(&sql_native_of(store)->ahead_us,
                      store_us - sent / 1000 + AHEAD_US);
 }

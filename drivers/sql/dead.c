@@ -214,7 +214,9 @@ bool sql_drop_values(sql_use *use, const hf_id *rids, size_t n)
     return true;
 }
 
-/* The owner of a fixed lease may still live and should hear of its end. */
+/* The owner of a fixed lease may still live and should hear of its end.  He
+ * knows it by his own clock, too: what the database refuses (a column that is
+ * full) must not keep the dead in their queue. */
 static bool note_end(sql_use *use, const sql_entry *entry)
 {
     char sid[SQL_ID_LEN + 1], rid[SQL_ID_LEN + 1], news[SQL_ID_LEN + 16];
@@ -225,7 +227,14 @@ static bool note_end(sql_use *use, const sql_entry *entry)
     sql_id_text(&entry->sid, sid);
     sql_id_text(&entry->rid, rid);
     snprintf(news, sizeof news, "%s.%d;", rid, -HF_EEXPIRED);
-    return sql_run(use, SQL_NEWS, params);
+    if (sql_run(use, SQL_NEWS, params))
+        return true;
+    if (!use->conn || use->end != SQL_REFUSED)
+        return false;
+    hfd_log(HF_LOG_WARN, "%s: the end of a lease could not be noted: %s",
+            use->store->port->class->driver, use->err.text);
+    use->err = (hf_error){.code = 0};
+    return true;
 }
 
 /* Neighbours go in one statement. */

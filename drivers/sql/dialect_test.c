@@ -362,6 +362,7 @@ static void a_life_observed(void)
     EXPECT_STR(lite(db, t, SQL_EVICT, 0, P(SID_A)), "0");
     EXPECT_STR(lite(db, t, SQL_STALE, 0, P("0")), "");
     EXPECT_STR(lite(db, t, SQL_IDLE, 0, P("0")), "");
+    EXPECT_STR(lite(db, t, SQL_IN_USE, 0, P("0", "")), "");
     EXPECT_STR(lite(db, t, SQL_RENEW, 3, P(SID_A, "1")), "1");
     EXPECT_STR(lite(db, t, SQL_CHANGE, 1,
                     P(KEY, "|X1" BEHIND(RID_A, SID_A),

@@ -107,6 +107,17 @@ static bool same_owner(const sql_peer_kind *kind, const char *seen,
                                : same_text(seen, owner);
 }
 
+/* How long before op->sent this machine's clock was read for a statement that
+ * goes by it. */
+static hf_nsec read_before(const sql_run_of *run)
+{
+    hf_nsec sent = run->use.op->sent;
+
+    return run->peer->kind->client_clock && sent > run->wrote_at
+               ? sent - run->wrote_at
+               : 0;
+}
+
 static void see_row(sql_run_of *run, size_t row, const char *owner,
                     sql_sight *ret)
 {
@@ -116,6 +127,11 @@ static void see_row(sql_run_of *run, size_t row, const char *owner,
     int64_t left_us = sql_span(rows, row, 2, -1);
     bool mine = seen && same_owner(kind, seen, owner);
 
+    if (mine) {
+        left_us -= (read_before(run) + 999) / 1000;
+        if (left_us == 0)
+            left_us = -1; /* its last instant is no time to hold it */
+    }
     if (left_us < kind->live_us)
         ret->found = mine ? FOUND_OVER : FOUND_FREE;
     else

@@ -14,12 +14,13 @@
  *
  * Where a code can be locked directly a lock is one round trip.  PostgreSQL
  * locks no row that does not match, and takes BEGIN and SELECT in one text.
- * MariaDB does so if the code is unique; its connection has no autocommit, and
- * the SELECT itself answers whether that is so, since with it nothing would be
- * held. */
+ * MariaDB does so if the code is unique by itself; its connection has no
+ * autocommit, and the SELECT itself answers whether that is so, since with it
+ * nothing would be held. */
 #include "format_held.h"
 
 #include <stdio.h>
+#include <strings.h>
 
 enum { ROWS_MAX = 16, ROUNDS = 4 };
 /* held->rule: how a code is locked. */
@@ -39,6 +40,9 @@ static bool rowlock_name(const sql_held *held, const char *key, size_t len,
     return true;
 }
 
+/* On MariaDB a literal with an introducer yields to the column's letters and
+ * order; what CONVERT returns would have the column converted instead, row by
+ * row, and then no index finds a row: all codes would be one lock. */
 static void put_code(const sql_held *held, const char *code,
                      char ret[2 * SQL_LOCK_MAX + 60])
 {
@@ -49,8 +53,7 @@ static void put_code(const sql_held *held, const char *code,
         snprintf(ret, 2 * SQL_LOCK_MAX + 60,
                  "convert_from('\\x%s'::bytea, 'UTF8')", hex);
     else
-        snprintf(ret, 2 * SQL_LOCK_MAX + 60, "CONVERT(X'%s' USING utf8mb4)",
-                 hex);
+        snprintf(ret, 2 * SQL_LOCK_MAX + 60, "_utf8mb4 X'%s'", hex);
 }
 
 /* The ids of its rows, "1, 2"; "": there are none. */
@@ -82,18 +85,17 @@ static bool find_rows(sql_held *held, sql_conn *conn, const char *code,
 }
 
 static bool insert_row(sql_held *held, sql_conn *conn, const char *code,
-                       hf_nsec deadline)
+                       hf_nsec deadline, hf_error *err)
 {
     char literal[2 * SQL_LOCK_MAX + 60], text[3 * SQL_LOCK_MAX];
     sql_rows rows = {0};
-    hf_error err;
     sql_end end;
 
     put_code(held, code, literal);
     snprintf(text, sizeof text,
              "INSERT INTO %s (business_code, business_name) VALUES (%s, '%s')",
              held->name, literal, held->who);
-    end = conn->port->class->say(conn, text, deadline, &rows, &err);
+    end = conn->port->class->say(conn, text, deadline, &rows, err);
     sql_rows_done(&rows);
     /* Where the code is unique, another may have been quicker. */
     return end == SQL_DONE || end == SQL_CLASH;
@@ -121,7 +123,7 @@ static bool take_by_steps(sql_held *held, sql_conn *conn, const char *lock,
     sql_end end;
 
     if (!find_rows(held, conn, lock, deadline, ids, err) ||
-        (ids[0] == '\0' && (!insert_row(held, conn, lock, deadline) ||
+        (ids[0] == '\0' && (!insert_row(held, conn, lock, deadline, err) ||
                             !find_rows(held, conn, lock, deadline, ids, err))))
         return false;
     if (ids[0] == '\0')
@@ -138,41 +140,18 @@ static bool take_by_steps(sql_held *held, sql_conn *conn, const char *lock,
     return end_take(conn, end, *ret_got, deadline, err);
 }
 
-static bool take_postgres(sql_held *held, sql_conn *conn, const char *lock,
-                          hf_nsec deadline, bool *ret_got, hf_error *err)
+/* Where that locks no other row. */
+static bool take_by_code(sql_held *held, sql_conn *conn, const char *lock,
+                         hf_nsec deadline, bool *ret_got, hf_error *err)
 {
+    bool postgres = held->rule == IN_ONE_TEXT;
     char literal[2 * SQL_LOCK_MAX + 60], text[3 * SQL_LOCK_MAX];
 
     put_code(held, lock, literal);
     snprintf(text, sizeof text,
-             "BEGIN; SELECT id FROM %s WHERE business_code = %s ORDER BY id "
-             "FOR UPDATE NOWAIT",
-             held->name, literal);
-    for (int round = 0; round < ROUNDS; round++) {
-        sql_rows rows = {0};
-        sql_end end = conn->port->class->say(conn, text, deadline, &rows, err);
-
-        *ret_got = end == SQL_DONE && rows.rows > 0;
-        sql_rows_done(&rows);
-        if (!end_take(conn, end, *ret_got, deadline, err))
-            return false;
-        if (*ret_got || end != SQL_DONE)
-            return true;
-        if (!insert_row(held, conn, lock, deadline))
-            return false;
-    }
-    return true; /* deleted again and again: a later look inserts it */
-}
-
-static bool take_unique(sql_held *held, sql_conn *conn, const char *lock,
-                        hf_nsec deadline, bool *ret_got, hf_error *err)
-{
-    char literal[2 * SQL_LOCK_MAX + 60], text[3 * SQL_LOCK_MAX];
-
-    put_code(held, lock, literal);
-    snprintf(text, sizeof text,
-             "SELECT id, @@autocommit FROM %s WHERE business_code = %s "
-             "FOR UPDATE NOWAIT",
+             "%s FROM %s WHERE business_code = %s ORDER BY id FOR UPDATE "
+             "NOWAIT",
+             postgres ? "BEGIN; SELECT id, 0" : "SELECT id, @@autocommit",
              held->name, literal);
     for (int round = 0; round < ROUNDS; round++) {
         sql_rows rows = {0};
@@ -188,11 +167,12 @@ static bool take_unique(sql_held *held, sql_conn *conn, const char *lock,
         if (there && !sql_held_say(conn, "SET SESSION autocommit = 0", deadline,
                                    NULL, err))
             return false;
-        if (!there && (!insert_row(held, conn, lock, deadline) ||
-                       !sql_held_say(conn, "COMMIT", deadline, NULL, err)))
+        if (!there &&
+            (!insert_row(held, conn, lock, deadline, err) ||
+             (!postgres && !sql_held_say(conn, "COMMIT", deadline, NULL, err))))
             return false;
     }
-    return true;
+    return true; /* deleted again and again: a later look inserts it */
 }
 
 static bool rowlock_take(sql_held *held, sql_conn *conn, const char *lock,
@@ -201,14 +181,9 @@ static bool rowlock_take(sql_held *held, sql_conn *conn, const char *lock,
 {
     (void)shared;
     *ret_got = false;
-    switch (held->rule) {
-    case IN_ONE_TEXT:
-        return take_postgres(held, conn, lock, deadline, ret_got, err);
-    case BY_A_UNIQUE_CODE:
-        return take_unique(held, conn, lock, deadline, ret_got, err);
-    default:
-        return take_by_steps(held, conn, lock, deadline, ret_got, err);
-    }
+    return held->rule == BY_STEPS
+               ? take_by_steps(held, conn, lock, deadline, ret_got, err)
+               : take_by_code(held, conn, lock, deadline, ret_got, err);
 }
 
 static bool rowlock_give(sql_held *held, sql_conn *conn, const char *lock,
@@ -278,6 +253,24 @@ static void rowlock_ddl(const sql_dialect *dialect, const char *schema,
     emit(to, text);
 }
 
+/* Of the rows of SHOW INDEX: a unique index of the whole code and of nothing
+ * else, which finds one row or none. */
+static bool has_unique_code(const sql_rows *rows)
+{
+    enum { UNIQUE_IS_0 = 1, NAME, PLACE, COLUMN, PART = 7 };
+
+    for (size_t i = 0; i < rows->rows; i++) {
+        const char *column = sql_cell(rows, i, COLUMN);
+
+        if (sql_number(rows, i, UNIQUE_IS_0, 1) == 0 &&
+            sql_number(rows, i, PLACE, 0) == 1 && !sql_cell(rows, i, PART) &&
+            column && strcasecmp(column, "business_code") == 0 &&
+            (i + 1 == rows->rows || sql_number(rows, i + 1, PLACE, 0) == 1))
+            return true;
+    }
+    return false;
+}
+
 /* How may a code be locked?  A port that does not count rows puts its own
  * words around ours. */
 static int find_rule(const sql_held *held, sql_conn *conn, hf_nsec deadline)
@@ -291,11 +284,9 @@ static int find_rule(const sql_held *held, sql_conn *conn, hf_nsec deadline)
         return BY_STEPS;
     if (sql_is_postgres(held->store->port->dialect))
         return IN_ONE_TEXT;
-    snprintf(text, sizeof text,
-             "SHOW INDEX FROM %s WHERE Column_name = 'business_code' AND "
-             "Non_unique = 0 AND Seq_in_index = 1 AND Sub_part IS NULL",
-             held->name);
-    unique = sql_held_say(conn, text, deadline, &rows, &err) && rows.rows > 0;
+    snprintf(text, sizeof text, "SHOW INDEX FROM %s", held->name);
+    unique = sql_held_say(conn, text, deadline, &rows, &err) &&
+             has_unique_code(&rows);
     sql_rows_done(&rows);
     return unique ? BY_A_UNIQUE_CODE : BY_STEPS;
 }

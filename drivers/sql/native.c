@@ -93,8 +93,9 @@ static void native_deaf(void *arg, const hf_error *why)
 
     pthread_mutex_lock(&data->mu);
     data->listens = false;
-    pthread_mutex_unlock(&data->mu);
+    data->lost_ears++;
     atomic_store(&store->deaf, true);
+    pthread_mutex_unlock(&data->mu);
     hfd_log(HF_LOG_INFO, "%s: the listener was lost: %s",
             store->port->class->driver, why->text);
     /* What was told meanwhile is looked for, and whoever looks listens anew. */
@@ -122,6 +123,7 @@ void sql_native_listen(sql_use *use, bool *ret_now)
     char sid[SQL_ID_LEN + 1], bell[SQL_BELL_MAX] = "";
     const char *params[] = {sid, bell};
     hf_error why = {.code = 0};
+    unsigned lost_ears;
     bool listens, known;
 
     *ret_now = false;
@@ -129,6 +131,7 @@ void sql_native_listen(sql_use *use, bool *ret_now)
         return;
     pthread_mutex_lock(&data->mu);
     listens = data->listens && sql_same_id(&data->listens_to, &use->op->sid);
+    lost_ears = data->lost_ears;
     pthread_mutex_unlock(&data->mu);
     if (listens)
         return;
@@ -141,14 +144,18 @@ void sql_native_listen(sql_use *use, bool *ret_now)
     known = bell[0] == '\0' || sql_run(use, SQL_BELL, params);
     if (!known)
         return; /* the next who waits says the address again */
+    /* One that was lost meanwhile is none: a look is on its way, which listens
+     * anew. */
     pthread_mutex_lock(&data->mu);
-    data->listens = true;
-    data->listens_to = use->op->sid;
-    memcpy(data->bell, bell, sizeof bell);
+    if (data->lost_ears == lost_ears) {
+        data->listens = true;
+        data->listens_to = use->op->sid;
+        memcpy(data->bell, bell, sizeof bell);
+        atomic_store(&store->deaf, false);
+        atomic_store(&data->said_deaf, false);
+        *ret_now = true;
+    }
     pthread_mutex_unlock(&data->mu);
-    atomic_store(&store->deaf, false);
-    atomic_store(&data->said_deaf, false);
-    *ret_now = true;
 }
 
 /* ---- The format --------------------------------------------------------- */

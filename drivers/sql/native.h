@@ -35,15 +35,21 @@ typedef struct sql_seen {
 typedef struct sql_native_data {
     pthread_mutex_t mu; /* guards what follows */
     sql_seen seen[SQL_SEEN];
-    bool listens; /* for this session: */
+    unsigned lost_ears; /* listeners that were lost */
+    bool listens;       /* for this session: */
     hf_id listens_to;
     char bell[SQL_BELL_MAX];
     hf_id news_of; /* whose news were told, and how much of them */
     size_t news_told;
     unsigned renewals; /* since the last tidying */
-    struct {           /* what may be in the store of a session: */
-        hf_id sid;     /* the last few that attached here */
-        int count;     /* entries and tombs */
+    struct {           /* tidy.c: how far it came */
+        unsigned turn; /* which chore is the first */
+        char key[SQL_HEX_MAX], value[SQL_ID_LEN + 1], session[SQL_ID_LEN + 1];
+        bool seen_once; /* the piece behind that session */
+    } tidy;
+    struct {       /* what may be in the store of a session: */
+        hf_id sid; /* the last few that attached here */
+        int count; /* entries and tombs */
     } standing[SQL_STANDING];
     unsigned standing_next;
     char epoch[SQL_EPOCH_MAX]; /* of the server, as last seen; strict */

@@ -10,6 +10,7 @@
  * load does not grow with their number.
  *
  * fork: the child closes descriptors and says nothing (abandon). */
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -149,22 +150,38 @@ static void told_doubt(void *arg, const hf_error *why)
     store->host.doubt(store->host.ctx, why->code, why->text);
 }
 
+/* Nanoseconds until the look that is on its way; 0: it is due, and nobody has
+ * heard of it yet; -1: there is none. */
+static long look_in(const hf_store *store)
+{
+    struct pollfd timer = {.fd = store->timer, .events = POLLIN};
+    struct itimerspec in;
+
+    timerfd_gettime(store->timer, &in);
+    if (in.it_value.tv_nsec > 0)
+        return in.it_value.tv_nsec;
+    return poll(&timer, 1, 0) > 0 ? 0 : -1;
+}
+
+/* Setting the timer forgets that it rang, and begins its time again: who comes
+ * anew may bring a look nearer, but never push it back. */
 void sql_poll_soon(hf_store *store, bool anew)
 {
     unsigned ms = anew ? POLL_FIRST_MS : atomic_load(&store->poll_ms);
     unsigned next = ms + ms / 2 < POLL_MOST_MS ? ms + ms / 2 : POLL_MOST_MS;
-    struct itimerspec in = {.it_value = {0, 0}}, old;
+    struct itimerspec in = {.it_value = {0, 0}};
+    long left = look_in(store);
     uint32_t draw;
 
-    if (!anew) {
-        timerfd_gettime(store->timer, &old);
-        if (old.it_value.tv_nsec > 0)
-            return; /* a look is on its way already */
-    }
     hfd_random(&draw, sizeof draw);
-    atomic_store(&store->poll_ms, next);
     in.it_value.tv_nsec =
         (long)HF_MS(ms) - (long)(draw % (unsigned)HF_MS(ms / 4 + 1));
+    if (left >= 0 && (!anew || left <= in.it_value.tv_nsec)) {
+        if (anew)
+            atomic_store(&store->poll_ms, POLL_FIRST_MS);
+        return; /* a look is on its way already */
+    }
+    atomic_store(&store->poll_ms, next);
     timerfd_settime(store->timer, 0, &in, NULL);
 }
 

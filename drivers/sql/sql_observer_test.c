@@ -10,7 +10,7 @@
  * before the server's own in the search path is the clock. */
 #include "sql_fault_test.h"
 
-enum { TTL_MS = 3000 };
+enum { TTL_MS = 3000, MANY = 150 };
 
 /* As all sessions look after a long step forward. */
 static void step_forward(sql_server *s)
@@ -144,6 +144,46 @@ static void watched_lease(void)
     expect_clean(&w);
 }
 
+/* Behind more sessions than are looked at in one piece: who died without a
+ * lock, so that nobody else looks at it, is found by the tidying. */
+static void silent_behind_many(void)
+{
+    world w = world_begin(NULL, "clock=observer");
+    party *p = party_open(w.direct, LONG_MS);
+    char sid[SQL_ID_LEN + 1];
+    hf_id id;
+
+    for (int i = 0; i <= MANY; i++) {
+        for (size_t at = 0; at < sizeof id.bytes; at++)
+            id.bytes[at] = (uint8_t[]){0xcf, 0x3c, 0xf3}[at % 3]; /* "zzzz" */
+        if (i < MANY)
+            id = (hf_id){.bytes = {(uint8_t)i, 1}};
+        sql_id_text(&id, sid);
+        EXPECT_STR(sql_server_ask(w.s,
+                                  "INSERT INTO hf_session(sid, ttl_us, exp_us,"
+                                  " renewals, pid, host, name, bell, news)"
+                                  " VALUES ('%s', %lld, 1, 0, 1, '', '', '',"
+                                  " '')",
+                                  sid, i < MANY ? 3600000000LL : 1000LL),
+                   "");
+    }
+    for (int i = 0; i < 6 * 20; i++) {
+        if (i % 20 == 0)
+            test_sleep_ms(20); /* longer than that lease */
+        EXPECT_OK(party_renew(p, LONG_MS), p->err);
+    }
+    EXPECT_EQ(sql_server_number(w.s, "SELECT count(*) FROM hf_session"),
+              MANY + 1);
+    EXPECT_EQ(sql_server_number(w.s,
+                                "SELECT count(*) FROM hf_session"
+                                " WHERE sid = '%s'",
+                                sid),
+              0);
+    sql_server_ask(w.s, "DELETE FROM hf_session WHERE host = ''");
+    party_close(p);
+    expect_clean(&w);
+}
+
 /* Whoever differs is told: an observer writes no instants. */
 static void all_say_the_same(void)
 {
@@ -214,7 +254,8 @@ static void step_is_noticed(void)
 static const test_case cases[] = {
     TEST(step_costs_nothing), TEST(step_of_a_trusted_clock),
     TEST(silence_is_death),   TEST(watched_lease),
-    TEST(all_say_the_same),   TEST(step_is_noticed)};
+    TEST(silent_behind_many), TEST(all_say_the_same),
+    TEST(step_is_noticed)};
 
 int main(int argc, char **argv)
 {

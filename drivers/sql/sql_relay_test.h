@@ -46,6 +46,7 @@ typedef struct relay {
     relay_act act;
     char text[64];
     unsigned nth, matched, struck;
+    int slow_ms; /* each statement is on its way for so long */
 } relay;
 
 static inline void relay_reset(int *fd)
@@ -116,6 +117,8 @@ static inline void relay_from_client(relay *r, relay_pair *pair)
     case RELAY_PASS:
         break;
     }
+    if (r->slow_ms > 0)
+        test_sleep_ms(r->slow_ms);
     relay_send(pair, pair->server, bytes, (size_t)n);
 }
 

@@ -11,6 +11,7 @@
 #define FLOOR_TEXT "4000000000000000000"
 #define FLOOR UINT64_C(4000000000000000000)
 enum { TIDY_RENEWALS = 20, ROUNDS = 150, TAKERS = 3 };
+enum { HELD = 110, VALUES = 40, SLOW_MS = 1500 };
 
 /* Every queue has been idle for ages, always. */
 static void make_idle(sql_server *s)
@@ -71,6 +72,101 @@ static void idle_keys_vanish(void)
         EXPECT_EQ(held.verdict, HF_GRANTED); /* in use is not idle */
         must_leave(p, &held);
     }
+    party_close(p);
+    party_close(q);
+    expect_clean(&w);
+}
+
+/* More locks than are looked at in one piece are held for days, and more old
+ * values than that are theirs. */
+static void hold_many(world *w, party *p, hf_place *held, char keys[][20])
+{
+    for (int i = 0; i < HELD; i++) {
+        char rid[SQL_ID_LEN + 1];
+
+        snprintf(keys[i], 20, "held%03d", i);
+        held[i] = make_place(keys[i], HF_EXCLUSIVE);
+        must_hold(p, &held[i]);
+        sql_id_text(&held[i].rid, rid);
+        if (i < VALUES)
+            EXPECT_STR(sql_server_ask(w->s,
+                                      "INSERT INTO hf_value(rid, v, used_us)"
+                                      " VALUES ('%s', '', %d)",
+                                      rid, i),
+                       "");
+    }
+}
+
+static void leave_many(world *w, party *p, hf_place *held)
+{
+    for (int i = 0; i < HELD; i++)
+        must_leave(p, &held[i]);
+    sql_server_ask(w->s, "DELETE FROM hf_value");
+}
+
+/* Behind them idle keys vanish all the same, and what a dead one has left on
+ * the last key of all, and a value of nobody, are found. */
+static void held_keys_stand_in_nobodys_way(void)
+{
+    static hf_place held[HELD];
+    static char keys[HELD][20];
+    world w = world_begin(NULL, "");
+    party *p = party_open(w.direct, LONG_MS),
+          *q = party_open(w.direct, LONG_MS),
+          *dead = party_open(w.direct, LONG_MS);
+    hf_place left = make_place("z", HF_EXCLUSIVE);
+
+    make_idle(w.s);
+    hold_many(&w, p, held, keys);
+    for (int i = 0; i < 40; i++) {
+        hf_place place;
+        char key[20];
+
+        snprintf(key, sizeof key, "k%d", i);
+        place = make_place(key, HF_EXCLUSIVE);
+        must_hold(p, &place);
+        must_leave(p, &place);
+    }
+    must_hold(dead, &left);
+    sql_server_ask(w.s, "DELETE FROM hf_session WHERE sid = '%s'",
+                   dead->sid_text);
+    sql_server_ask(w.s, "INSERT INTO hf_value(rid, v, used_us)"
+                        " VALUES ('zzzzzzzzzzzzzzzzzzzzzz', '', 1000)");
+    renew_often(q);
+    EXPECT_EQ(sql_server_number(w.s, "SELECT count(*) FROM hf_queue"
+                                     " WHERE body = ''"),
+              0);
+    for (int i = 0; i < 3; i++)
+        renew_often(q);
+    EXPECT_EQ(sql_server_number(w.s, "SELECT count(*) FROM hf_queue"), HELD);
+    EXPECT_EQ(sql_server_number(w.s, "SELECT count(*) FROM hf_value"), VALUES);
+    leave_many(&w, p, held);
+    party_drop(dead);
+    party_close(p);
+    party_close(q);
+    expect_clean(&w);
+}
+
+/* A link so slow that a whole tidying does not fit into a renewal: it ends
+ * before it costs the connection, and nobody doubts. */
+static void tidying_on_a_slow_link(void)
+{
+    static hf_place held[HELD];
+    static char keys[HELD][20];
+    world w = world_begin(NULL, "");
+    party *p = party_open(w.direct, LONG_MS),
+          *q = party_open(w.through, LONG_MS);
+
+    make_idle(w.s);
+    hold_many(&w, p, held, keys);
+    EXPECT_OK(party_renew(q, LONG_MS), q->err);
+    q->op_ms = SLOW_MS;
+    RELAY_SET(w.r, slow_ms, SLOW_MS / 50);
+    renew_often(q);
+    renew_often(q);
+    EXPECT_EQ(atomic_load(&q->doubts), 0);
+    RELAY_SET(w.r, slow_ms, 0);
+    leave_many(&w, p, held);
     party_close(p);
     party_close(q);
     expect_clean(&w);
@@ -314,12 +410,55 @@ static void news_do_not_pile_up(void)
     expect_clean(&w);
 }
 
+/* The same by a standard database, where news have a column of 4000 letters,
+ * with leases that others see run out: a full column must not keep a dead
+ * entry in its queue. */
+static void news_that_fill_their_column(void)
+{
+    world w;
+    party *p, *q;
+
+    if (!on_odbc())
+        skip_test("this store has news of any length");
+    w = world_begin(NULL, "dialect=generic");
+    p = party_open(w.direct, LONG_MS);
+    q = party_open(w.direct, LONG_MS);
+    for (int i = 0; i < 340; i++) {
+        hf_place held = make_place("k", HF_EXCLUSIVE);
+        hf_place waits = make_place("k", HF_EXCLUSIVE);
+        hf_op confirm = {.kind = HF_OP_CONFIRM, .place = &held};
+        long long end = test_now_ms() + PATIENCE_MS;
+
+        held.lease = HF_MS(1);
+        must_hold(p, &held);
+        EXPECT_OK(run_op(p, &confirm), p->err);
+        EXPECT_OK(join(q, &waits), q->err);
+        while (waits.verdict != HF_GRANTED && test_now_ms() < end) {
+            test_sleep_ms(1);
+            EXPECT_OK(recheck(q, &waits), q->err);
+        }
+        EXPECT_EQ(waits.verdict, HF_GRANTED);
+        must_leave(q, &waits);
+        if (i == 160) /* it hears of those that found room, and goes on */
+            EXPECT(atomic_load(&p->news) == 0);
+        if (i >= 160)
+            EXPECT_OK(party_renew(p, LONG_MS), p->err);
+    }
+    EXPECT(atomic_load(&p->news) > 300);
+    party_close(p);
+    party_close(q);
+    expect_clean(&w);
+}
+
 static const test_case cases[] = {TEST(idle_keys_vanish),
+                                  TEST(held_keys_stand_in_nobodys_way),
+                                  TEST(tidying_on_a_slow_link),
                                   TEST_LIMIT(purge_against_first_join, 120),
                                   TEST(purge_against_a_slow_first_join),
                                   TEST(each_takes_its_own),
                                   TEST(session_row_is_gone),
-                                  TEST(news_do_not_pile_up)};
+                                  TEST(news_do_not_pile_up),
+                                  TEST(news_that_fill_their_column)};
 
 int main(int argc, char **argv)
 {

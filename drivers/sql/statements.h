@@ -109,7 +109,8 @@
       " host, name, bell FROM @session WHERE sid IN (@ids(?1))")               \
     X(STALE, false, "SELECT sid FROM @session WHERE exp_us < @now - @int(?1)"  \
       " ORDER BY exp_us @few")                                                 \
-    X(OVER, false, "SELECT sid, renewals, ttl_us, exp_us - @now FROM @session")\
+    X(OVER, false, "SELECT sid, renewals, ttl_us FROM @session"                \
+      " WHERE sid > ?1 ORDER BY sid @few")                                     \
     X(DETACH, true, "DELETE FROM @session WHERE sid = ?1")                     \
     /* Only if it is over now, whatever was read before. */                    \
     X(EVICT, true, "DELETE FROM @session WHERE sid = ?1 AND exp_us <= @now")   \
@@ -125,8 +126,9 @@
       " WHERE rid = ?1")                                                       \
     X(VALUE_DROP, true, "DELETE FROM @value WHERE rid = ?1")                   \
     X(VALUES_DROP, true, "DELETE FROM @value WHERE rid IN (@ids(?1))")         \
+    /* 1: set so many microseconds ago, 2: behind this one. */                 \
     X(VALUES_OLD, false, "SELECT rid FROM @value"                              \
-      " WHERE used_us < @now - @int(?1) ORDER BY used_us @few")                \
+      " WHERE used_us < @now - @int(?1) AND rid > ?2 ORDER BY rid @few")       \
     X(VALUES_OF, false, "SELECT rid, v FROM @value WHERE rid IN (@ids(?1))")   \
     /* The store itself. */                                                    \
     X(META, false, "SELECT format, floor, strict, epoch, quarantine_us - @now,"\
@@ -138,9 +140,15 @@
     X(NOW_EPOCH, false, "SELECT @epoch, epoch, quarantine_us - @now"           \
       " FROM @meta WHERE one = 1")                                             \
     X(CLOCK, true, "UPDATE @meta SET clock = ?1 WHERE one = 1 AND clock = ''") \
-    /* Tidying: idle queues, oldest first; 1: idle for so many microseconds. */\
-    X(IDLE, false, "SELECT @hex(k), counter, body, tombs FROM @queue"          \
-      " WHERE used_us < @now - @int(?1) ORDER BY used_us @few")                \
+    /* Tidying: queues that are idle for ?1 microseconds.  Those that are      \
+     * empty, oldest first, since they go; and those that are not, behind the  \
+     * key ?2, since most of them stay. */                                     \
+    X(IDLE, false, "SELECT @hex(k), counter FROM @queue"                       \
+      " WHERE used_us < @now - @int(?1) AND body = '' AND tombs = ''"          \
+      " ORDER BY used_us @few")                                                \
+    X(IN_USE, false, "SELECT @hex(k), tombs FROM @queue"                       \
+      " WHERE used_us < @now - @int(?1) AND k > @key(?2)"                      \
+      " AND (body <> '' OR tombs <> '') ORDER BY k @few")                      \
     X(FLOOR, true, "UPDATE @meta SET floor = @int(?1)"                         \
       " WHERE one = 1 AND floor < @int(?1)")                                   \
     /* Keys (the same again where there are fewer), 33 the floor that stands,  \

@@ -2,7 +2,9 @@
  *
  * Done now and then by who renews or attaches, a bounded piece at a time, after
  * its own answer is known; a failure here is nobody's failure, the next one
- * comes by.
+ * comes by.  Nor may its slowness be: no statement is begun when half of the
+ * operation's time is over, because one that its deadline cuts off costs the
+ * connection, and that makes every hold doubtful.
  *
  * Sessions that are over are evicted; queues that nobody has touched for long
  * lose what belongs to sessions without a row; and a queue that is empty is
@@ -11,8 +13,13 @@
  * so numbers never come twice.  The purge judges each row as it is then: one
  * that was used meanwhile stays.
  *
+ * What is looked at and stays (a lock that is held for days) must not stand
+ * before what can go: such rows are visited in the order of their keys, each
+ * time on from the last, and each time another chore is the first.
+ *
  * Two of us here: evictions and cuts are of exact things; a purge that meets
  * another purge deletes what is left. */
+#include <stdio.h>
 #include <string.h>
 
 #include "native.h"
@@ -31,6 +38,33 @@ static sql_rows take_rows(sql_use *use)
     return rows;
 }
 
+/* Is the first half of the operation's time not over yet? */
+static bool has_time(const sql_use *use)
+{
+    const hf_op *op = use->op;
+
+    return hfd_now() < op->sent + (op->deadline - op->sent) / 2;
+}
+
+/* How far the last one came; two who tidy at once do the same piece. */
+static void take_mark(sql_native_data *data, const char *mark, char *ret,
+                      size_t size)
+{
+    pthread_mutex_lock(&data->mu);
+    memcpy(ret, mark, size);
+    pthread_mutex_unlock(&data->mu);
+}
+
+static void put_mark(sql_native_data *data, char *mark, const char *at,
+                     size_t size)
+{
+    pthread_mutex_lock(&data->mu);
+    memcpy(mark, at, size);
+    pthread_mutex_unlock(&data->mu);
+}
+
+/* ---- Sessions that are over --------------------------------------------- */
+
 static bool evict_stale(sql_use *use)
 {
     char number[SQL_NUMBER_MAX];
@@ -39,7 +73,7 @@ static bool evict_stale(sql_use *use)
     bool done = sql_run(use, SQL_STALE, params);
 
     rows = take_rows(use);
-    for (size_t i = 0; done && i < rows.rows; i++) {
+    for (size_t i = 0; done && i < rows.rows && has_time(use); i++) {
         const char *sid = sql_cell(&rows, i, 0);
         bool gone;
         hf_id id;
@@ -51,35 +85,57 @@ static bool evict_stale(sql_use *use)
     return done;
 }
 
-/* An observer has to see them all, again and again. */
+/* An observer judges what he has seen twice: each piece is looked at by two
+ * tidyings, one behind the other, before the next one is; of more he could not
+ * remember what he saw. */
+static void turn_page(sql_native_data *data, const char *last)
+{
+    pthread_mutex_lock(&data->mu);
+    if (!last[0] || data->tidy.seen_once)
+        memcpy(data->tidy.session, last, sizeof data->tidy.session);
+    data->tidy.seen_once = last[0] && !data->tidy.seen_once;
+    pthread_mutex_unlock(&data->mu);
+}
+
 static bool evict_silent(sql_use *use)
 {
-    sql_rows rows;
+    sql_native_data *data = sql_native_of(use->store);
+    char at[SQL_ID_LEN + 1], last[SQL_ID_LEN + 1] = "";
+    const char *params[] = {at};
     hf_nsec sent = hfd_now();
-    bool done = sql_run(use, SQL_OVER, NULL);
+    sql_rows rows;
+    bool done;
 
+    take_mark(data, data->tidy.session, at, sizeof at);
+    done = sql_run(use, SQL_OVER, params);
     rows = take_rows(use);
-    for (size_t i = 0; done && i < rows.rows && i < SQL_SEEN / 2; i++) {
+    for (size_t i = 0;
+         done && i < rows.rows && i < SQL_SEEN / 2 && has_time(use); i++) {
         const char *sid = sql_cell(&rows, i, 0);
         int64_t version = sql_number(&rows, i, 1, 0);
         int64_t ttl = sql_span(&rows, i, 2, 0);
         bool gone;
         hf_id id;
 
-        if (!sid || !sql_id_from(sid, strlen(sid), &id) || ttl <= 0)
+        if (!sid)
+            continue;
+        snprintf(last, sizeof last, "%s", sid);
+        if (!sql_id_from(sid, strlen(sid), &id) || ttl <= 0)
             continue;
         sql_seen_note(use->store, &id, version, ttl, ttl, sent);
-        if (sql_seen_left(sql_native_of(use->store), &id) == 0)
+        if (sql_seen_left(data, &id) == 0)
             done = sql_evict(use, &id, version, &gone);
     }
     sql_rows_done(&rows);
+    if (done)
+        turn_page(data, last);
     return done;
 }
 
 /* Tombs of sessions that are over: "RID.SID;". */
 static bool clear_tombs(sql_use *use, const char *hex, const char *tombs)
 {
-    for (const char *at = tombs; at && *at;) {
+    for (const char *at = tombs; at && *at && has_time(use);) {
         char text[2 * SQL_ID_LEN + 3];
         const char *untomb[] = {hex, text}, *session[] = {NULL};
         const char *end = strchr(at, ';');
@@ -101,7 +157,9 @@ static bool clear_tombs(sql_use *use, const char *hex, const char *tombs)
     return true;
 }
 
-/* One idle queue that is not empty. */
+/* ---- Idle queues -------------------------------------------------------- */
+
+/* One that is not empty. */
 static bool clear_queue(sql_use *use, const char *hex, const char *tombs)
 {
     sql_queue queue = {.there = false};
@@ -112,7 +170,33 @@ static bool clear_queue(sql_use *use, const char *hex, const char *tombs)
     return done && clear_tombs(use, hex, tombs);
 }
 
-/* Up to SQL_MANY idle queues, from rows[*io] on. */
+static bool visit_idle(sql_use *use)
+{
+    sql_native_data *data = sql_native_of(use->store);
+    char number[SQL_NUMBER_MAX], at[SQL_HEX_MAX];
+    const char *params[] = {sql_number_text(IDLE_US, number), at};
+    sql_rows rows;
+    bool done;
+
+    take_mark(data, data->tidy.key, at, sizeof at);
+    done = sql_run(use, SQL_IN_USE, params);
+    rows = take_rows(use);
+    if (done && rows.rows == 0)
+        at[0] = '\0'; /* the end: from the first again */
+    for (size_t i = 0; done && i < rows.rows && has_time(use); i++) {
+        const char *hex = sql_cell(&rows, i, 0);
+
+        if (!hex)
+            continue;
+        snprintf(at, sizeof at, "%s", hex);
+        done = clear_queue(use, hex, sql_cell(&rows, i, 1));
+    }
+    sql_rows_done(&rows);
+    put_mark(data, data->tidy.key, at, sizeof at);
+    return done;
+}
+
+/* Up to SQL_MANY queues that were empty, from rows[*io] on. */
 static bool purge_piece(sql_use *use, const sql_rows *rows, size_t *io)
 {
     char idle[SQL_NUMBER_MAX], floor[SQL_NUMBER_MAX];
@@ -122,15 +206,10 @@ static bool purge_piece(sql_use *use, const sql_rows *rows, size_t *io)
 
     for (; *io < rows->rows && n < SQL_MANY; ++*io) {
         const char *hex = sql_cell(rows, *io, 0);
-        const char *body = sql_cell(rows, *io, 2);
-        const char *tombs = sql_cell(rows, *io, 3);
         int64_t counter = sql_number(rows, *io, 1, 0);
 
         if (!hex)
             continue;
-        if (((body && body[0]) || (tombs && tombs[0])) &&
-            !clear_queue(use, hex, tombs))
-            return false;
         params[n++] = hex;
         if (counter > highest)
             highest = counter;
@@ -150,44 +229,75 @@ static bool purge_idle(sql_use *use)
     const char *params[] = {sql_number_text(IDLE_US, number)};
     sql_rows rows;
     size_t at = 0;
-    bool done = sql_run(use, SQL_IDLE, params);
+    bool done;
 
+    if (!use->store->port->dialect->share)
+        return true; /* nobody could rely on the floor */
+    done = sql_run(use, SQL_IDLE, params);
     rows = take_rows(use);
-    for (unsigned i = 0; done && i < PIECES && at < rows.rows; i++)
+    for (unsigned i = 0; done && i < PIECES && at < rows.rows && has_time(use);
+         i++)
         done = purge_piece(use, &rows, &at);
     sql_rows_done(&rows);
     return done;
 }
 
-/* Values whose entry is in no queue. */
+/* ---- Values whose entry is in no queue ---------------------------------- */
+
 static bool drop_old_values(sql_use *use)
 {
-    char number[SQL_NUMBER_MAX];
-    const char *params[] = {sql_number_text(VALUE_US, number)};
+    sql_native_data *data = sql_native_of(use->store);
+    char number[SQL_NUMBER_MAX], at[SQL_ID_LEN + 1];
+    const char *params[] = {sql_number_text(VALUE_US, number), at};
     sql_rows rows;
-    bool done = sql_run(use, SQL_VALUES_OLD, params);
+    bool done;
 
+    take_mark(data, data->tidy.value, at, sizeof at);
+    done = sql_run(use, SQL_VALUES_OLD, params);
     rows = take_rows(use);
-    for (size_t i = 0; done && i < rows.rows && i < SQL_MANY; i++) {
+    if (done && rows.rows == 0)
+        at[0] = '\0';
+    for (size_t i = 0; done && i < rows.rows && i < SQL_MANY && has_time(use);
+         i++) {
         const char *rid[] = {sql_cell(&rows, i, 0)};
 
         if (!rid[0])
             continue;
+        snprintf(at, sizeof at, "%s", rid[0]);
         done = sql_run(use, SQL_MINE, rid);
         if (done && use->rows.rows == 0)
             done = sql_run(use, SQL_VALUE_DROP, rid);
     }
     sql_rows_done(&rows);
+    put_mark(data, data->tidy.value, at, sizeof at);
     return done;
+}
+
+/* ---- All of it ---------------------------------------------------------- */
+
+static bool do_chores(sql_use *use)
+{
+    static bool (*const chores[])(sql_use *) = {evict_stale, purge_idle,
+                                                drop_old_values, visit_idle};
+    enum { CHORES = sizeof chores / sizeof *chores };
+    sql_native_data *data = sql_native_of(use->store);
+    unsigned first;
+
+    if (use->store->observer)
+        return evict_silent(use);
+    pthread_mutex_lock(&data->mu);
+    first = data->tidy.turn++;
+    pthread_mutex_unlock(&data->mu);
+    for (unsigned i = 0; i < CHORES && has_time(use); i++) {
+        if (!chores[(first + i) % CHORES](use))
+            return false;
+    }
+    return true;
 }
 
 void sql_tidy(sql_use *use)
 {
-    bool done = use->store->observer ? evict_silent(use)
-                                     : evict_stale(use) &&
-                                           (!use->store->port->dialect->share ||
-                                            purge_idle(use)) &&
-                                           drop_old_values(use);
+    bool done = do_chores(use);
 
     if (!done)
         hfd_log(HF_LOG_DEBUG, "%s: tidying stopped: %s",
