@@ -10,7 +10,7 @@
  * and whoever is not looks by itself (format_ops.c), as it must beside other
  * libraries, which tell nobody.  Message lost, a server dead, two releases
  * mixed up: a look too late, or one in vain.  Which servers have told stands in
- * the waiter's record; one that tells a second time tells of another release. */
+ * the waiter's record; who tells a second time tells of another release. */
 #include <string.h>
 
 #include "layout.h"
