@@ -50,6 +50,7 @@ static void attach_landed(redis_call *call, hf_outcome outcome,
     switch (redis_item(reply, 0)) {
     case 1:
         redis_set_times(op, redis_item(reply, 1), redis_item(reply, 2));
+        atomic_store(&redis_op_of(op)->store->until, redis_item(reply, 3));
         redis_op_done(op);
         return;
     case 0:
@@ -97,6 +98,17 @@ static void tell_regression(hf_store *store, int64_t was)
             (unsigned long long)atomic_load(&store->token_seen));
 }
 
+/* A quarantine has begun since we last heard: the server, or another in its
+ * place, may know of the session and not of its locks.  The connection may be
+ * the same: a proxy hides it, or the server followed another for a while. */
+static void note_until(hf_store *store, int64_t until)
+{
+    if (until > 0 && atomic_exchange(&store->until, until) != until)
+        store->host.doubt(store->host.ctx, HF_EUNAVAIL,
+                          "a quarantine has begun: the server may have "
+                          "forgotten what was granted");
+}
+
 void redis_renew_landed(redis_call *call, hf_outcome outcome, const resp *reply,
                         const hf_error *why)
 {
@@ -125,6 +137,8 @@ void redis_renew_landed(redis_call *call, hf_outcome outcome, const resp *reply,
             store->host.news(store->host.ctx, &rid, reason);
         else if (resp_is(&id, "token"))
             tell_regression(store, redis_item(reply, (size_t)i + 1));
+        else if (resp_is(&id, "until"))
+            note_until(store, redis_item(reply, (size_t)i + 1));
     }
     if (redis_lacks_replicas(op, &lacks))
         redis_op_failed(op, HF_UNKNOWN, &lacks);

@@ -55,7 +55,8 @@ struct hf_store {
     int64_t replicas; /* so many must have a grant before it counts */
     _Atomic uint64_t token_seen;    /* the largest that was granted here */
     _Atomic int64_t clock_ahead_us; /* the server's, of ours; native format */
-    char host_name[64];             /* of this machine, for listings */
+    _Atomic int64_t until; /* of the last quarantine, as it was told; 0: none */
+    char host_name[64];    /* of this machine, for listings */
     /* Unpark rings the bell of a rid; a join or recheck notes its count in
      * place->own[0] before it is sent, and park sleeps only while it is still
      * the same. */

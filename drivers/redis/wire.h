@@ -97,7 +97,8 @@ typedef struct redis_listener {
     /* All that was asked for is subscribed, for the first time or again: what
      * was published before may have been missed. */
     void (*listening)(void *ctx);
-    /* A connection broke that was not idle, or the one for pushes. */
+    /* A connection broke that was not idle, or the one for pushes; or another
+     * server answers, or one that did not lead meanwhile. */
     void (*doubt)(void *ctx, int code, const char *text);
 } redis_listener;
 

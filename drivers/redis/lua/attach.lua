@@ -2,7 +2,7 @@
 --
 -- KEYS: n, e:SID
 -- ARGV: 1 sid, 2 lease, 3 pid, 4 host, 5 name, 6 the epoch
--- Answers {1, rest, now}; {0}: it is over; {2, max}: the lease is longer than
+-- Answers {1, rest, now, until}, see renew.lua; {0}: it is over; {2, max}: the lease is longer than
 -- this namespace allows; {3, strict here}: some are strict and others not.
 local call, EPOCH = redis.call, ARGV[6]
 local time = call('TIME')
@@ -37,4 +37,4 @@ call('HSET', KEYS[2], '@ttl', ARGV[2], '@pid', ARGV[3], '@host', ARGV[4],
      '@name', ARGV[5])
 live_until(sid, ends)
 sweep()
-return {1, ends - now, now}
+return {1, ends - now, now, UNTIL}

@@ -20,8 +20,11 @@
 -- long: another may have been promoted.  The server itself counts them once a
 -- second and goes by the last count when it stood still and goes on; here their
 -- silence is measured at this moment.  Nothing is granted or extended then.
+--
+-- UNTIL: when the last quarantine ended or will end.  Where it has changed the
+-- memory is another than before, whether or not the connection is.
 local RUN, LONGEST, SILENT = EPOCH:match('^(%x+) (%d+) ?(%d*)$')
-local Q, ALONE = 0, false
+local Q, ALONE, UNTIL = 0, false, 0
 if RUN then
     local info = call('INFO', 'replication')
     local epoch = RUN .. info:match('master_replid:(%x+)')
@@ -36,6 +39,7 @@ if RUN then
              copies)
     end
     Q = tonumber(marker[2])
+    UNTIL = Q
     if SILENT ~= '' and info:find('min_slaves_good_slaves', 1, true) then
         ALONE = true
         for lag in info:gmatch(',lag=(%d+)') do
