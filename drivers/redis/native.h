@@ -13,9 +13,9 @@ void redis_put_session_key(hf__buf *out, const hf_store *store,
                            const hf_id *sid);
 void redis_put_queue_key(hf__buf *out, const hf_store *store,
                          const hf_place *place);
-/* One word: run_id and the longest lease, or this, unless it is strict. */
+/* One word: what lua/quarantine.lua needs, or this, unless it is strict. */
 void redis_put_epoch(hf__buf *out, const hf_store *store,
-                     const redis_server *server, const char *otherwise);
+                     const char *otherwise);
 
 int64_t redis_item(const resp *reply, size_t i); /* no number: -1 */
 /* Microseconds as a span of time; none, or nonsense: 0. */

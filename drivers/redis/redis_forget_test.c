@@ -132,9 +132,104 @@ static void restarted_behind_a_proxy(void)
     expect_clean(&w, 2);
 }
 
+/* A proxy shook hands before a restart, or answers itself: what it said about
+ * the server is not so.  The quarantine ends for those behind it, too. */
+static void introduced_by_another(void)
+{
+    static const char info[] = "redis_version:7.0.15\r\n"
+                               "run_id:"
+                               "0123456789012345678901234567890123456789\r\n";
+    world w = world_begin(NULL, "ns=t&strict=yes&max_lease_ms=3000");
+    hf_session *s, *rival = open_at(w.direct, 2500);
+    hf_error err = {0};
+    char text[200];
+
+    snprintf(text, sizeof text, "$%zu\r\n%s\r\n", sizeof info - 1, info);
+    proxy_set(w.p, &(proxy_rule){
+                       .command = "INFO", .act = PROXY_REPLACE, .text = text});
+    s = open_at(w.through, 2500);
+    EXPECT_CODE(probe(s, "k", &err), HF_EQUARANTINE);
+    AWAIT(({
+        int first = probe(rival, "k", &err), second = probe(s, "k", &err);
+
+        first == 0 && second == 0;
+    }));
+    EXPECT(proxy_struck(w.p) > 0);
+    hf_close(s);
+    hf_close(rival);
+    expect_clean(&w, 2);
+}
+
+/* How much longer a quarantine is belongs to the namespace as well as the
+ * longest lease: not only their sum. */
+static void one_lag_for_all(void)
+{
+    world w = world_begin(NULL, "ns=t&strict=yes&max_lease_ms=3000&lag_ms=900");
+    static const char *const others[] = {"max_lease_ms=2900&lag_ms=1000",
+                                         "max_lease_ms=3000",
+                                         "max_lease_ms=3900&lag_ms=0"};
+    hf_session *s = open_at(w.direct, 2500), *other;
+    hf_error err = {0};
+    char url[300];
+    int code;
+
+    EXPECT_CODE(probe(s, "k", &err), HF_EQUARANTINE);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(url, sizeof url, "redis://127.0.0.1:%d/?ns=t&strict=yes&%s",
+                 w.s->port, others[i]);
+        code = try_open(&other, url, 2500, &err);
+        if (code == 0) { /* a session attaches when it first needs to */
+            code = probe(other, "k", &err);
+            hf_close(other);
+        }
+        EXPECT_CODE(code, HF_EINVAL);
+        EXPECT_HAS(err.text, "max_lease_ms=3000");
+        EXPECT_HAS(err.text, "lag_ms=900");
+    }
+    hf_close(s);
+    world_end(&w);
+}
+
+/* The only replica that was heard is silent, and one more has asked for a copy
+ * and waits for it, for which INFO shows no silence at all: nothing is granted
+ * or extended, and a try says why. */
+static void copying_is_not_hearing(void)
+{
+    world w = world_begin(
+        &(server_options){.more = {"--min-replicas-to-write", "1",
+                                   "--min-replicas-max-lag", "60",
+                                   "--repl-diskless-sync-delay", "0"}},
+        "ns=t&strict=yes&max_lease_ms=2000&lag_ms=4000");
+    server *heard = server_start(NULL), *copies = server_start(NULL);
+    hf_session *s;
+    hf_hold *hold;
+    hf_error err = {0};
+
+    server_ask(heard, "REPLICAOF 127.0.0.1 %d", w.s->port);
+    AWAIT(strcmp(server_info(heard, "master_link_status"), "up") == 0);
+    s = open_at(w.direct, 2000);
+    hold = take(s, "k");
+    server_ask(w.s, "CONFIG SET repl-diskless-sync-delay 1000");
+    server_pause(heard);
+    server_ask(copies, "REPLICAOF 127.0.0.1 %d", w.s->port);
+    AWAIT(strstr(server_info(w.s, "slave1"), "wait_bgsave"));
+    AWAIT(hf_hold_state(hold) == HF_LOST);
+    EXPECT(strstr(server_info(w.s, "slave1"), "wait_bgsave"));
+    AWAIT(probe(s, "other", &err) == HF_EUNAVAIL);
+    EXPECT_HAS(err.text, "replicas");
+    EXPECT_CODE(hf_release(hold, NULL), HF_EEXPIRED);
+    hf_close(s);
+    server_stop(copies);
+    server_stop(heard);
+    world_end(&w);
+}
+
 static const test_case cases[] = {
-    TEST(promoted_by_hand), TEST(followed_for_a_while), TEST(followed_unseen),
-    TEST(restarted_from_a_snapshot), TEST(restarted_behind_a_proxy)};
+    TEST(promoted_by_hand),         TEST(followed_for_a_while),
+    TEST(followed_unseen),          TEST(restarted_from_a_snapshot),
+    TEST(restarted_behind_a_proxy), TEST(introduced_by_another),
+    TEST(one_lag_for_all),          TEST(copying_is_not_hearing),
+};
 
 int main(int argc, char **argv)
 {
