@@ -43,6 +43,8 @@ bool redis_read_place(hf_place *place, const resp *reply);
 
 /* ---- native.c ---- */
 
+/* A session attaches: the channel is to be its own from now on. */
+void redis_native_begins(hf_store *store, const hf_id *sid);
 /* Hear what is told to this session, from now on; it need not stand when this
  * returns. */
 void redis_native_listen(hf_store *store, const hf_id *sid);

@@ -180,6 +180,7 @@ void redis_native_attach(hf_store *store, hf_op *op)
         refuse_lease(op, store->max_lease_ms, store->lag_ms);
         return;
     }
+    redis_native_begins(store, &op->sid);
     redis_op_send(store, op, encode_attach, attach_landed);
 }
 

@@ -173,8 +173,7 @@ void redis_note_token(hf_store *store, const hf_place *place)
 
 void redis_op_done(hf_op *op)
 {
-    if (op->sent == 0) /* of several round trips the first counts */
-        op->sent = redis_op_of(op)->call.sent;
+    redis_note_sent(op);
     hfd_finish(op, HF_APPLIED, 0);
 }
 

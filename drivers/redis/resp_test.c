@@ -173,12 +173,27 @@ typedef struct meaning {
     const char *has;
 } meaning;
 
-/* The words are those of a real server, 7.0. */
+/* The words are those of a real server, 7.0; OLD: of 5.0 to 6.2, from inside a
+ * script. */
 static void errors(void)
 {
 #define AT                                                                     \
     " script: 67ed14c1cb086d8c2fcf91ebe13410ba087fd0f8, on @user_script:1."
+#define OLD                                                                    \
+    "ERR Error running script (call to "                                       \
+    "f_67ed14c1cb086d8c2fcf91ebe13410ba087fd0f8): @user_script:21: "           \
+    "@user_script: 21: "
     static const meaning all[] = {
+        {OLD "-READONLY You can't write against a read only replica.",
+         HF_NOT_APPLIED, HF_EUNAVAIL, true, "replica"},
+        {OLD "-OOM command not allowed when used memory > 'maxmemory'.",
+         HF_NOT_APPLIED, HF_EUNAVAIL, false, "maxmemory"},
+        {OLD "-MISCONF Redis is configured to save RDB snapshots, but it is",
+         HF_NOT_APPLIED, HF_EUNAVAIL, false, "MISCONF"},
+        {OLD "The user executing the script can't run this command", HF_UNKNOWN,
+         HF_EPERM, false, "may not"},
+        {OLD "WRONGTYPE Operation against a key", HF_UNKNOWN, HF_EPROTO, false,
+         "says"},
         {"NOSCRIPT No matching script. Please use EVAL.", HF_NOT_APPLIED,
          HF_EUNAVAIL, false, "script"},
         {"LOADING Redis is loading the dataset in memory", HF_NOT_APPLIED,
@@ -220,6 +235,7 @@ static void errors(void)
         {"", HF_UNKNOWN, HF_EPROTO, false, "says"},
     };
 #undef AT
+#undef OLD
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         resp reply = {.type = RESP_ERROR,

@@ -89,6 +89,9 @@ void redis_op_send(hf_store *store, hf_op *op,
                                   const redis_server *server),
                    void (*landed)(redis_call *call, hf_outcome outcome,
                                   const resp *reply, const hf_error *why));
+/* `sent` is that of the call that has landed, unless there is one already: of
+ * several round trips the first counts. */
+void redis_note_sent(hf_op *op);
 /* Finish op from a call without an answer: copies *why, sets sent. */
 void redis_op_failed(hf_op *op, hf_outcome outcome, const hf_error *why);
 /* Finish op: applied, refused with this code. */

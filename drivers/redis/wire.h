@@ -134,6 +134,8 @@ void redis_wire_unlisten(redis_wire *wire, const char *channel, size_t len,
 void redis_wire_park(redis_wire *wire, hf__waiter *w, hf_nsec until);
 void redis_wire_wake(redis_wire *wire, hf__waiter *w);
 
+/* What was said inside a script, without its wrapping; else the reply. */
+resp redis_error_inside(const resp *reply);
 /* The error table: what an error reply means.  HF_APPLIED is never answered;
  * *ret_cut: the connection is of no use any more. */
 hf_outcome redis_error_of(const resp *reply, hf_error *ret, bool *ret_cut);

@@ -44,8 +44,9 @@ bool redis_call_stray(redis_conn *conn, redis_call *call, const resp *reply)
 {
     redis_wire *wire = conn->wire;
     const redis_finder *finder = wire->finder;
+    resp inside = redis_error_inside(reply);
     redis_stray stray =
-        finder ? finder->stray(finder->ctx, reply) : REDIS_STRAY_NOT;
+        finder ? finder->stray(finder->ctx, &inside) : REDIS_STRAY_NOT;
 
     if (stray == REDIS_STRAY_NOT)
         return false;
