@@ -207,7 +207,8 @@ static redis_stray judge_error(void *ctx, const resp *error)
     if (ask || begins(error, "TRYAGAIN")) {
         pthread_mutex_lock(&cluster->mu);
         cluster->refused = hfd_now();
-        cluster->taking = to;
+        if (ask) /* TRYAGAIN does not say who takes it */
+            cluster->taking = to;
         pthread_mutex_unlock(&cluster->mu);
         return REDIS_STRAY_PAUSE;
     }

@@ -42,7 +42,7 @@ static void judge_failover(const redis_facts *f, hf_doctor_fn *emit, void *user)
              "is lost before a replica takes over; use a longer lease or a "
              "shorter timeout",
              (double)f->node_timeout_ms / 1e3, (double)f->lease / 1e9);
-    else if (f->strict && f->node_timeout_ms / 2 > f->lag_ms)
+    else if (f->strict && f->node_timeout_ms / 2 + 1000 > f->lag_ms)
         find(HF_WARN, "failover",
              "cluster-node-timeout is %.1f s: a primary that is cut off may "
              "grant for half of that after another was promoted, and lag_ms is "

@@ -9,7 +9,11 @@
  * has written is neither killed nor refused for memory, disk, replicas or role
  * (the server lets it finish), and what it may not run is refused in the middle
  * of it, so that is UNKNOWN.  What no row knows is UNKNOWN, too: it may come
- * from the last line of a script, and a script is not rolled back. */
+ * from the last line of a script, and a script is not rolled back.
+ *
+ * Up to 6.2 what a command refuses inside a script comes wrapped, "ERR Error
+ * running script (call to f_...): ...: -READONLY ...": the word behind the dash
+ * is the server's own, said before the first write like any other. */
 #include <string.h>
 
 #include "wire.h"
@@ -81,6 +85,9 @@ static const row rows[] = {
      "a password there"},
     {"ERR The user executing the script", NULL, HF_UNKNOWN, HF_EPERM, 0,
      "the user may not run a command of the script: see ACL LOG on the server"},
+    {"ERR Error running script", ": The user executing the script", HF_UNKNOWN,
+     HF_EPERM, 0,
+     "the user may not run a command of the script: see ACL LOG on the server"},
     {"NOPERM", "script", HF_UNKNOWN, HF_EPERM, TOLD, "not permitted"},
     {"NOPERM", NULL, HF_NOT_APPLIED, HF_EPERM, TOLD, "not permitted"},
     {"ERR DB index", NULL, HF_NOT_APPLIED, HF_EURL, CUT,
@@ -110,12 +117,30 @@ static bool begins_with(const char *line, const char *begin)
     return !begin || strncmp(line, begin, strlen(begin)) == 0;
 }
 
+resp redis_error_inside(const resp *reply)
+{
+    static const char wrapper[] = "ERR Error running script (", mark[] = ": -";
+    resp inside = *reply;
+    const char *at;
+
+    if (reply->len < sizeof wrapper - 1 ||
+        memcmp(reply->text, wrapper, sizeof wrapper - 1) != 0)
+        return inside;
+    at = memmem(reply->text, reply->len, mark, sizeof mark - 1);
+    if (at) {
+        inside.text = at + sizeof mark - 1;
+        inside.len = (size_t)(reply->text + reply->len - inside.text);
+    }
+    return inside;
+}
+
 hf_outcome redis_error_of(const resp *reply, hf_error *ret, bool *ret_cut)
 {
     char line[TEXT_MAX + 1];
     const row *at = rows;
+    resp inside = redis_error_inside(reply);
 
-    copy_line(line, sizeof line, reply->text, reply->len);
+    copy_line(line, sizeof line, inside.text, inside.len);
     while (!begins_with(line, at->begins) ||
            (at->has && !strstr(line, at->has)))
         at++;

@@ -8,12 +8,13 @@
  * the server is not the one (`stray`) sends the call again, elsewhere, with
  * pauses that grow, until the call's deadline.
  *
- * Safety.  A connection to another server than the one that stood last is
- * told as a doubt before anything is sent on it, and every connection to the
- * server before it is cut: one wire speaks to one server at a time.  A find
- * that took long and comes in after a later one that named somebody else does
- * not count.  Only what the server refused before the first write may be
- * called stray: such a call was not applied, so it may go out again. */
+ * Safety, with this table and without.  A connection to another server than
+ * the one that stood last is told as a doubt before anything is sent on it,
+ * and every connection to the server before it is cut: one wire speaks to one
+ * server at a time.  A find that took long and comes in after a later one that
+ * named somebody else does not count.  Only what the server refused before the
+ * first write may be called stray: such a call was not applied, so it may go
+ * out again. */
 #ifndef HF_DRIVERS_REDIS_FINDER_H
 #define HF_DRIVERS_REDIS_FINDER_H
 

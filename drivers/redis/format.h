@@ -270,8 +270,9 @@ void format_put(const format_data *data, const redis_call *call, hf__buf *out,
 typedef enum format_code {
     FORMAT_BUSY = 0, /* not mine */
     FORMAT_MINE,
-    FORMAT_DEAD, /* a tomb */
-    FORMAT_ALIEN /* no lock of this layout */
+    FORMAT_DEAD,  /* a tomb */
+    FORMAT_ALIEN, /* no lock of this layout */
+    FORMAT_OPEN   /* nobody can say now: of a renewal by several servers */
 } format_code;
 
 typedef struct format_answer {

@@ -4,7 +4,9 @@
  * every lock that it takes, and a renewal extends those that the core still
  * believes in, each if it is still ours.  There is nothing in the store that
  * could end a session; the core does, by its own clock.  Each hold learns its
- * own fate: one that was broken or ran out is gone, the others stay.
+ * own fate: one that was broken or ran out is gone, the others stay.  One of
+ * which nobody can say it has no answer, and is neither extended nor lost by
+ * it: its own end decides, unless a later renewal comes first.
  *
  * Attaching asks the server for the time, so that a store which cannot be
  * reached is noticed.  Detaching gives back what the table still knows, in
@@ -115,7 +117,7 @@ static void renew_landed(redis_call *call, hf_outcome outcome,
             place->verdict = HF_GRANTED;
             place->reason = 0;
             place->remaining = HF_MS(answer.left_ms < 0 ? 0 : answer.left_ms);
-        } else {
+        } else if (answer.code != FORMAT_OPEN) {
             format_answer_gone(place, HF_EEXPIRED);
         }
     }

@@ -13,13 +13,24 @@
 typedef struct native {
     pthread_mutex_t mu;
     bool listens;
-    hf_id sid; /* whose channel is listened to */
+    hf_id sid;  /* whose channel is listened to */
+    hf_id last; /* who attached last */
 } native;
 
 /* ---- Being told --------------------------------------------------------- */
 
+void redis_native_begins(hf_store *store, const hf_id *sid)
+{
+    native *data = store->format_data;
+
+    pthread_mutex_lock(&data->mu);
+    data->last = *sid;
+    pthread_mutex_unlock(&data->mu);
+}
+
 /* Hear what is told to this session; what was told before is looked up when
- * the channel stands (`listening`). */
+ * the channel stands (`listening`).  Not for an operation of an old session
+ * that comes late: the channel is another's by now. */
 void redis_native_listen(hf_store *store, const hf_id *sid)
 {
     native *data = store->format_data;
@@ -31,7 +42,8 @@ void redis_native_listen(hf_store *store, const hf_id *sid)
     pthread_mutex_lock(&data->mu);
     had = data->listens;
     old = data->sid;
-    if (had && memcmp(&old, sid, sizeof old) == 0) {
+    if ((had && memcmp(&old, sid, sizeof old) == 0) ||
+        memcmp(&data->last, sid, sizeof old) != 0) {
         pthread_mutex_unlock(&data->mu);
         return;
     }

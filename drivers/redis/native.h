@@ -13,9 +13,9 @@ void redis_put_session_key(hf__buf *out, const hf_store *store,
                            const hf_id *sid);
 void redis_put_queue_key(hf__buf *out, const hf_store *store,
                          const hf_place *place);
-/* One word: run_id and the longest lease, or this, unless it is strict. */
+/* One word: what lua/quarantine.lua needs, or this, unless it is strict. */
 void redis_put_epoch(hf__buf *out, const hf_store *store,
-                     const redis_server *server, const char *otherwise);
+                     const char *otherwise);
 
 int64_t redis_item(const resp *reply, size_t i); /* no number: -1 */
 /* Microseconds as a span of time; none, or nonsense: 0. */
@@ -43,6 +43,8 @@ bool redis_read_place(hf_place *place, const resp *reply);
 
 /* ---- native.c ---- */
 
+/* A session attaches: the channel is to be its own from now on. */
+void redis_native_begins(hf_store *store, const hf_id *sid);
 /* Hear what is told to this session, from now on; it need not stand when this
  * returns. */
 void redis_native_listen(hf_store *store, const hf_id *sid);

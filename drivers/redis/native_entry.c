@@ -59,6 +59,7 @@ static void encode_join(redis_call *call, hf__buf *out,
     int64_t num = redis_next_number(store, &plain);
     size_t len = make_record(record, op, num);
 
+    (void)server;
     redis_op_of(op)->note = (uintptr_t)num;
     redis_put_mark(out, call, store);
     redis_put_script(out, call, store, redis_join, 4,
@@ -76,7 +77,7 @@ static void encode_join(redis_call *call, hf__buf *out,
     if (op->only_if_granted || !plain)
         resp_text(out, op->only_if_granted ? "t" : "w");
     if (!plain)
-        redis_put_epoch(out, store, server, "");
+        redis_put_epoch(out, store, "");
     redis_put_wait(out, call, op);
 }
 
@@ -165,13 +166,14 @@ void redis_native_write_leave(redis_call *call, hf__buf *out,
     bool plain = op->keep == 0 && !op->tomb && !store->strict;
     int64_t num = redis_next_number(store, &plain);
 
+    (void)server;
     redis_put_script(out, call, store, redis_leave, 2, plain ? 4 : 7);
     redis_put_session_key(out, store, &op->sid);
     redis_put_queue_key(out, store, op->place);
     redis_put_id(out, &op->place->rid);
     resp_number(out, num);
     if (!plain) {
-        redis_put_epoch(out, store, server, "");
+        redis_put_epoch(out, store, "");
         resp_number(out, op->keep > 0 ? US(op->keep) + 1 : 0);
         resp_text(out, op->tomb ? "1" : "0");
     }
@@ -204,6 +206,7 @@ static void encode_confirm(redis_call *call, hf__buf *out,
     hf_store *store = redis_op_of(op)->store;
     bool value = op->kind == HF_OP_PUBLISH;
 
+    (void)server;
     redis_put_mark(out, call, store);
     redis_put_script(out, call, store, value ? redis_publish : redis_confirm, 2,
                      value ? 6 : 7);
@@ -216,7 +219,7 @@ static void encode_confirm(redis_call *call, hf__buf *out,
         resp_word(out, op->value, op->value_len);
     } else {
         resp_number(out, US(op->place->lease));
-        redis_put_epoch(out, store, server, "");
+        redis_put_epoch(out, store, "");
     }
     redis_put_wait(out, call, op);
 }
@@ -248,12 +251,13 @@ static void encode_recheck(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
+    (void)server;
     redis_put_mark(out, call, store);
     redis_put_script(out, call, store, redis_recheck, 1,
                      3 + 2 * (unsigned)op->place_count);
     redis_key_word(out, store, "n", "", 0);
     redis_put_id(out, &op->sid);
-    redis_put_epoch(out, store, server, "");
+    redis_put_epoch(out, store, "");
     for (size_t i = 0; i < op->place_count; i++) {
         redis_put_id(out, &op->places[i]->rid);
         resp_word(out, op->places[i]->key, op->places[i]->key_len);
@@ -303,6 +307,7 @@ static void encode_evict(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
+    (void)server;
     redis_put_script(out, call, store, redis_evict, 2, 7);
     redis_key_word(out, store, "n", "", 0);
     redis_key_word(out, store, "g:", op->text, op->text_len);
@@ -310,7 +315,7 @@ static void encode_evict(redis_call *call, hf__buf *out,
     resp_number(out, (int64_t)op->token);
     resp_text(out, op->now ? "1" : "0");
     resp_number(out, US(op->ttl));
-    redis_put_epoch(out, store, server, "");
+    redis_put_epoch(out, store, "");
 }
 
 static void evict_landed(redis_call *call, hf_outcome outcome,

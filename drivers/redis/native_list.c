@@ -251,6 +251,7 @@ static void rows_landed(redis_call *call, hf_outcome outcome, const resp *reply,
                      outcome == HF_APPLIED ? &bad : why);
         return;
     }
+    redis_note_sent(op);
     cursor = resp_item(reply, 1);
     for (size_t i = 0; i < 3; i++)
         who[i] = resp_item(reply, 2 + i);
@@ -323,6 +324,7 @@ static void sessions_landed(redis_call *call, hf_outcome outcome,
         fail_listing(op, outcome, why);
         return;
     }
+    redis_note_sent(op); /* a listing is as old as its first page */
     sids = resp_item(reply, 1);
     keys = resp_item(reply, 2);
     if (sids.type == RESP_ARRAY)

@@ -18,6 +18,7 @@ static void encode_attach(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
+    (void)server;
     redis_put_script(out, call, store, redis_attach, 2, 8);
     redis_key_word(out, store, "n", "", 0);
     redis_put_session_key(out, store, &op->sid);
@@ -26,17 +27,17 @@ static void encode_attach(redis_call *call, hf__buf *out,
     resp_number(out, getpid());
     resp_text(out, store->host_name);
     resp_word(out, op->text, op->text_len);
-    redis_put_epoch(out, store, server, "");
+    redis_put_epoch(out, store, "");
 }
 
-static void refuse_lease(hf_op *op, int64_t most_ms)
+static void refuse_lease(hf_op *op, int64_t most_ms, int64_t lag_ms)
 {
     char text[160];
 
     snprintf(text, sizeof text,
              "this namespace is strict and allows leases of at most %lld ms: "
-             "all its users must name the same max_lease_ms and lag_ms",
-             (long long)most_ms);
+             "all its users must say max_lease_ms=%lld&lag_ms=%lld",
+             (long long)most_ms, (long long)most_ms, (long long)lag_ms);
     redis_op_refuse(op, HF_EINVAL, text);
 }
 
@@ -50,14 +51,15 @@ static void attach_landed(redis_call *call, hf_outcome outcome,
     switch (redis_item(reply, 0)) {
     case 1:
         redis_set_times(op, redis_item(reply, 1), redis_item(reply, 2));
+        atomic_store(&redis_op_of(op)->store->until, redis_item(reply, 3));
         redis_op_done(op);
         return;
     case 0:
         redis_op_refuse(op, HF_EEXPIRED, "this session is over");
         return;
     case 2:
-        refuse_lease(op, redis_item(reply, 1) / 1000 -
-                             redis_op_of(op)->store->lag_ms);
+        refuse_lease(op, redis_item(reply, 1) / 1000,
+                     redis_item(reply, 2) / 1000);
         return;
     case 3:
         redis_op_refuse(op, HF_EURL,
@@ -74,13 +76,14 @@ void redis_encode_renew(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
+    (void)server;
     redis_put_mark(out, call, store);
     redis_put_script(out, call, store, redis_renew, 2, 6);
     redis_key_word(out, store, "n", "", 0);
     redis_put_session_key(out, store, &op->sid);
     redis_put_id(out, &op->sid);
     resp_number(out, US(op->ttl));
-    redis_put_epoch(out, store, server, "");
+    redis_put_epoch(out, store, "");
     resp_number(out, (int64_t)atomic_load(&store->token_seen));
     redis_put_wait(out, call, op);
 }
@@ -95,6 +98,17 @@ static void tell_regression(hf_store *store, int64_t was)
             "others may have gone back until now",
             (long long)was,
             (unsigned long long)atomic_load(&store->token_seen));
+}
+
+/* A quarantine has begun since we last heard: the server, or another in its
+ * place, may know of the session and not of its locks.  The connection may be
+ * the same: a proxy hides it, or the server followed another for a while. */
+static void note_until(hf_store *store, int64_t until)
+{
+    if (until > 0 && atomic_exchange(&store->until, until) != until)
+        store->host.doubt(store->host.ctx, HF_EUNAVAIL,
+                          "a quarantine has begun: the server may have "
+                          "forgotten what was granted");
 }
 
 void redis_renew_landed(redis_call *call, hf_outcome outcome, const resp *reply,
@@ -125,6 +139,8 @@ void redis_renew_landed(redis_call *call, hf_outcome outcome, const resp *reply,
             store->host.news(store->host.ctx, &rid, reason);
         else if (resp_is(&id, "token"))
             tell_regression(store, redis_item(reply, (size_t)i + 1));
+        else if (resp_is(&id, "until"))
+            note_until(store, redis_item(reply, (size_t)i + 1));
     }
     if (redis_lacks_replicas(op, &lacks))
         redis_op_failed(op, HF_UNKNOWN, &lacks);
@@ -138,10 +154,11 @@ static void encode_detach(redis_call *call, hf__buf *out,
     hf_op *op = redis_op_from(call);
     hf_store *store = redis_op_of(op)->store;
 
+    (void)server;
     redis_put_script(out, call, store, redis_detach, 1, 3);
     redis_key_word(out, store, "n", "", 0);
     redis_put_id(out, &op->sid);
-    redis_put_epoch(out, store, server, "");
+    redis_put_epoch(out, store, "");
 }
 
 static void detach_landed(redis_call *call, hf_outcome outcome,
@@ -160,9 +177,10 @@ static void detach_landed(redis_call *call, hf_outcome outcome,
 void redis_native_attach(hf_store *store, hf_op *op)
 {
     if (store->strict && op->ttl > HF_MS(store->max_lease_ms)) {
-        refuse_lease(op, store->max_lease_ms);
+        refuse_lease(op, store->max_lease_ms, store->lag_ms);
         return;
     }
+    redis_native_begins(store, &op->sid);
     redis_op_send(store, op, encode_attach, attach_landed);
 }
 

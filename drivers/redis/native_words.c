@@ -56,8 +56,7 @@ void redis_put_queue_key(hf__buf *out, const hf_store *store,
     redis_key_word(out, store, "g:", place->key, place->key_len);
 }
 
-void redis_put_epoch(hf__buf *out, const hf_store *store,
-                     const redis_server *server, const char *otherwise)
+void redis_put_epoch(hf__buf *out, const hf_store *store, const char *otherwise)
 {
     char text[100];
     int used;
@@ -68,8 +67,9 @@ void redis_put_epoch(hf__buf *out, const hf_store *store,
     }
     /* A quarantine also covers what a primary that was cut off still grants:
      * its replicas' silence is counted in whole seconds. */
-    used = snprintf(text, sizeof text, "%s %lld", server->run_id,
-                    (long long)(store->max_lease_ms + store->lag_ms) * 1000);
+    used = snprintf(text, sizeof text, "%lld %lld",
+                    (long long)store->max_lease_ms * 1000,
+                    (long long)store->lag_ms * 1000);
     if (store->lag_ms >= 2000)
         snprintf(text + used, sizeof text - (size_t)used, " %lld",
                  (long long)(store->lag_ms / 1000 - 1));
@@ -173,8 +173,7 @@ void redis_note_token(hf_store *store, const hf_place *place)
 
 void redis_op_done(hf_op *op)
 {
-    if (op->sent == 0) /* of several round trips the first counts */
-        op->sent = redis_op_of(op)->call.sent;
+    redis_note_sent(op);
     hfd_finish(op, HF_APPLIED, 0);
 }
 

@@ -218,6 +218,7 @@ static const char rights_script[] =
     "end\n"
     "ask('EVALSHA', '0', '1', k) ask('TIME') ask('INFO') ask('ROLE')\n"
     "ask('PING') ask('EXISTS', k) ask('SET', k, '1') ask('GETSET', k, '1')\n"
+    "ask('GET', k) ask('DEL', k) ask('PTTL', k)\n"
     "ask('HGET', k, '1') ask('HSET', k, '1', '1') ask('HSETNX', k, '1', '1')\n"
     "ask('HDEL', k, '1') ask('HLEN', k) ask('HINCRBY', k, '1', '1')\n"
     "ask('HMGET', k, '1') ask('HGETALL', k) ask('HSCAN', k, '0')\n"

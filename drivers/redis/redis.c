@@ -44,8 +44,7 @@ void redis_op_send(hf_store *store, hf_op *op,
     redis_wire_start(store->wire, &own->call);
 }
 
-/* Of several round trips the first counts: nothing was promised before it. */
-static void note_sent(hf_op *op)
+void redis_note_sent(hf_op *op)
 {
     if (op->sent == 0)
         op->sent = redis_op_of(op)->call.sent;
@@ -53,14 +52,14 @@ static void note_sent(hf_op *op)
 
 void redis_op_failed(hf_op *op, hf_outcome outcome, const hf_error *why)
 {
-    note_sent(op);
+    redis_note_sent(op);
     op->error = *why;
     hfd_finish(op, outcome, why->code ? why->code : HF_EUNAVAIL);
 }
 
 void redis_op_refuse(hf_op *op, int code, const char *text)
 {
-    note_sent(op);
+    redis_note_sent(op);
     hfd_error(&op->error, code, "redis", 0, "%s", text);
     hfd_finish(op, HF_APPLIED, code);
 }

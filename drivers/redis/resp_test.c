@@ -173,6 +173,24 @@ typedef struct meaning {
     const char *has;
 } meaning;
 
+static void expect_meanings(const meaning *all, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        resp reply = {.type = RESP_ERROR,
+                      .text = all[i].text,
+                      .len = strlen(all[i].text)};
+        hf_error err = {0};
+        bool cut = !all[i].cut;
+        hf_outcome outcome = redis_error_of(&reply, &err, &cut);
+
+        if (outcome != all[i].outcome || err.code != all[i].code ||
+            cut != all[i].cut)
+            FAIL_TEST("'%s': outcome %d, %s, cut %d", all[i].text, outcome,
+                      hf_error_name(err.code), cut);
+        EXPECT_HAS(err.text, all[i].has);
+    }
+}
+
 /* The words are those of a real server, 7.0. */
 static void errors(void)
 {
@@ -221,25 +239,36 @@ static void errors(void)
     };
 #undef AT
 
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        resp reply = {.type = RESP_ERROR,
-                      .text = all[i].text,
-                      .len = strlen(all[i].text)};
-        hf_error err = {0};
-        bool cut = !all[i].cut;
-        hf_outcome outcome = redis_error_of(&reply, &err, &cut);
+    expect_meanings(all, sizeof all / sizeof *all);
+}
 
-        if (outcome != all[i].outcome || err.code != all[i].code ||
-            cut != all[i].cut)
-            FAIL_TEST("'%s': outcome %d, %s, cut %d", all[i].text, outcome,
-                      hf_error_name(err.code), cut);
-        EXPECT_HAS(err.text, all[i].has);
-    }
+/* The same from inside a script of 5.0 to 6.2. */
+static void wrapped_errors(void)
+{
+#define OLD                                                                    \
+    "ERR Error running script (call to "                                       \
+    "f_67ed14c1cb086d8c2fcf91ebe13410ba087fd0f8): @user_script:21: "           \
+    "@user_script: 21: "
+    static const meaning all[] = {
+        {OLD "-READONLY You can't write against a read only replica.",
+         HF_NOT_APPLIED, HF_EUNAVAIL, true, "replica"},
+        {OLD "-OOM command not allowed when used memory > 'maxmemory'.",
+         HF_NOT_APPLIED, HF_EUNAVAIL, false, "maxmemory"},
+        {OLD "-MISCONF Redis is configured to save RDB snapshots, but it is",
+         HF_NOT_APPLIED, HF_EUNAVAIL, false, "MISCONF"},
+        {OLD "The user executing the script can't run this command", HF_UNKNOWN,
+         HF_EPERM, false, "may not"},
+        {OLD "WRONGTYPE Operation against a key", HF_UNKNOWN, HF_EPROTO, false,
+         "says"},
+    };
+#undef OLD
+
+    expect_meanings(all, sizeof all / sizeof *all);
 }
 
 static const test_case cases[] = {
-    TEST(commands), TEST(scripts),  TEST(pieces),
-    TEST(insides),  TEST(nonsense), TEST(errors),
+    TEST(commands), TEST(scripts), TEST(pieces),         TEST(insides),
+    TEST(nonsense), TEST(errors),  TEST(wrapped_errors),
 };
 
 int main(int argc, char **argv)

@@ -55,7 +55,8 @@ struct hf_store {
     int64_t replicas; /* so many must have a grant before it counts */
     _Atomic uint64_t token_seen;    /* the largest that was granted here */
     _Atomic int64_t clock_ahead_us; /* the server's, of ours; native format */
-    char host_name[64];             /* of this machine, for listings */
+    _Atomic int64_t until; /* of the last quarantine, as it was told; 0: none */
+    char host_name[64];    /* of this machine, for listings */
     /* Unpark rings the bell of a rid; a join or recheck notes its count in
      * place->own[0] before it is sent, and park sleeps only while it is still
      * the same. */
@@ -88,6 +89,9 @@ void redis_op_send(hf_store *store, hf_op *op,
                                   const redis_server *server),
                    void (*landed)(redis_call *call, hf_outcome outcome,
                                   const resp *reply, const hf_error *why));
+/* `sent` is that of the call that has landed, unless there is one already: of
+ * several round trips the first counts. */
+void redis_note_sent(hf_op *op);
 /* Finish op from a call without an answer: copies *why, sets sent. */
 void redis_op_failed(hf_op *op, hf_outcome outcome, const hf_error *why);
 /* Finish op: applied, refused with this code. */

@@ -21,7 +21,7 @@ enum { PORT = 6379, HOSTS_MAX = 16, NS_MAX = 64 };
 /* How many connections for commands: one carries many threads at the least
  * cost for the server, a few carry more where cores are free (measured:
  * benchmarks/README.md). */
-enum { CONNECTIONS = 2, CONNECTIONS_MAX = 64 };
+enum { CONNECTIONS = 2, CONNECTIONS_MAX = 16 };
 static const hf_nsec dial_time = HF_MS(3000);
 
 static const redis_format *const formats[] = {&redis_native, &redis_simple,

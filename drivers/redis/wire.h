@@ -97,7 +97,8 @@ typedef struct redis_listener {
     /* All that was asked for is subscribed, for the first time or again: what
      * was published before may have been missed. */
     void (*listening)(void *ctx);
-    /* A connection broke that was not idle, or the one for pushes. */
+    /* A connection broke that was not idle, or the one for pushes; or another
+     * server answers, or one that did not lead meanwhile. */
     void (*doubt)(void *ctx, int code, const char *text);
 } redis_listener;
 
@@ -133,6 +134,8 @@ void redis_wire_unlisten(redis_wire *wire, const char *channel, size_t len,
 void redis_wire_park(redis_wire *wire, hf__waiter *w, hf_nsec until);
 void redis_wire_wake(redis_wire *wire, hf__waiter *w);
 
+/* What was said inside a script, without its wrapping; else the reply. */
+resp redis_error_inside(const resp *reply);
 /* The error table: what an error reply means.  HF_APPLIED is never answered;
  * *ret_cut: the connection is of no use any more. */
 hf_outcome redis_error_of(const resp *reply, hf_error *ret, bool *ret_cut);

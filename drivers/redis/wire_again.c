@@ -15,7 +15,12 @@
  * and the end of another both may answer: the connections of one wire never
  * lead to both, because the later find decides, however long the earlier one
  * took; and the core hears of the change (a doubt: everything is verified)
- * before the first call goes to the new server. */
+ * before the first call goes to the new server, and once more when no call goes
+ * to the old one any more, for a look that came in between was answered there.
+ * So it is where the URL names the servers, too: one that was restarted, or is
+ * found behind the same name, may know of the session and not of the lock.  And
+ * where one said that it does not lead: it may have followed another until it
+ * leads again. */
 #include <string.h>
 
 #include "wire_inside.h"
@@ -39,8 +44,9 @@ bool redis_call_stray(redis_conn *conn, redis_call *call, const resp *reply)
 {
     redis_wire *wire = conn->wire;
     const redis_finder *finder = wire->finder;
+    resp inside = redis_error_inside(reply);
     redis_stray stray =
-        finder ? finder->stray(finder->ctx, reply) : REDIS_STRAY_NOT;
+        finder ? finder->stray(finder->ctx, &inside) : REDIS_STRAY_NOT;
 
     if (stray == REDIS_STRAY_NOT)
         return false;
@@ -97,7 +103,8 @@ redis_calls redis_take_again(redis_wire *wire, hf_nsec now)
 
 static bool is_elsewhere(const redis_conn *conn, const redis_conn *than)
 {
-    return conn != than && !conn->broken && conn->server.run_id[0] &&
+    return conn != than && !conn->broken && !conn->given_up &&
+           conn->server.run_id[0] &&
            strcmp(conn->server.run_id, than->server.run_id) != 0;
 }
 
@@ -115,7 +122,8 @@ static bool is_other(const redis_conn *conn, bool *ret_outdated)
 }
 
 /* Nothing new goes to another server from now on; one of those connections,
- * with a reference.  With mu held; NULL: none. */
+ * with a reference, each only once: whoever reads it tells that it is broken,
+ * and that may take a while.  With mu held; NULL: none. */
 static redis_conn *retire_elsewhere(redis_conn *conn)
 {
     redis_conn *found = NULL;
@@ -126,8 +134,10 @@ static redis_conn *retire_elsewhere(redis_conn *conn)
             found = at;
         }
     }
-    if (found)
+    if (found) {
+        found->given_up = true;
         found->refs++;
+    }
     return found;
 }
 
@@ -149,34 +159,42 @@ static void cut_elsewhere(redis_conn *conn, redis_conn *first)
     }
 }
 
+static void tell_other(redis_conn *conn)
+{
+    redis_wire *wire = conn->wire;
+    hf_error told = {0};
+
+    hfd_error(&told, HF_EUNAVAIL, "redis", 0,
+              "the server to ask is %s now, and may know less", conn->where);
+    wire->listener.doubt(wire->listener.ctx, HF_EUNAVAIL, told.text);
+}
+
 int redis_conn_settle(redis_conn *conn, hf_error *err)
 {
     redis_wire *wire = conn->wire;
     redis_conn *old = NULL;
-    hf_error told = {0};
-    bool other, outdated;
+    bool doubt, outdated;
 
     redis_lock(wire);
-    other = is_other(conn, &outdated);
+    doubt = is_other(conn, &outdated) || wire->left;
+    wire->left = false;
     redis_unlock(wire);
-    if (other && wire->finder) {
-        hfd_error(&told, HF_EUNAVAIL, "redis", 0,
-                  "the server to ask is %s now, and may know less",
-                  conn->where);
-        wire->listener.doubt(wire->listener.ctx, HF_EUNAVAIL, told.text);
-    }
+    if (doubt)
+        tell_other(conn);
     redis_lock(wire);
     is_other(conn, &outdated);
-    if (!wire->finder || !outdated) {
+    if (!outdated) {
         wire->server = conn->server;
         wire->known = true;
         wire->settled = conn->find;
-        old = wire->finder ? retire_elsewhere(conn) : NULL;
+        old = retire_elsewhere(conn);
     }
     redis_unlock(wire);
-    if (wire->finder && outdated)
+    if (outdated)
         return hfd_error(err, HF_EUNAVAIL, "redis", 0,
                          "%s: another server was found meanwhile", conn->where);
+    if (old)
+        tell_other(conn);
     cut_elsewhere(conn, old);
     return 0;
 }

@@ -176,7 +176,7 @@ void redis_conn_retire(redis_conn *conn)
     redis_wire *wire = conn->wire;
 
     redis_lock(wire);
-    conn->retired = true;
+    conn->retired = wire->left = true;
     redis_unlock(wire);
 }
 

@@ -275,6 +275,7 @@ static const char *take_error(redis_conn *conn, const resp *reply,
     proof = end_proof(conn);
     if (!proof) {
         note_owed(conn);
+        proof = conn->proof_again; /* the other half of one */
         conn->proof_again = false;
     }
     redis_unlock(conn->wire);

@@ -45,6 +45,7 @@ typedef struct redis_conn {
     atomic_bool broken;  /* set under mu; read under park_mu, too */
     atomic_bool retired; /* not for new calls; cut when its line is empty */
     bool late;           /* a call is, and whoever saw that cuts */
+    bool given_up;       /* another server was found, and whoever did cuts */
     unsigned load;       /* calls that it was chosen for and that have not
                            landed */
     hf_nsec used;        /* when something was sent last */
@@ -114,6 +115,8 @@ struct redis_wire {
     atomic_uint turn; /* a futex: counts attempts that ended */
     redis_server server;
     bool known; /* server is filled */
+    bool left;  /* it said that it is not the one: it may know less when it is
+                   met again */
 
     /* the dialer thread */
     pthread_t dialer;

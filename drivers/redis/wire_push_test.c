@@ -345,6 +345,33 @@ static void refused_channels_are_left(void)
     close_behind(&w, p);
 }
 
+static void *keep_busy(void *arg)
+{
+    server_ask(arg, "EVAL while(true)do(redis.sha1hex)('')end 0");
+    return NULL;
+}
+
+/* The server has a long script: neither half of a proof is answered, and that
+ * is no reason to leave. */
+static void busy_is_no_reason(void)
+{
+    world w;
+    proxy *p = open_behind(&w, NULL);
+    pthread_t thread;
+    unsigned asked;
+
+    listen_to(&w, "one", false);
+    server_ask(w.server, "CONFIG SET busy-reply-threshold 50");
+    EXPECT_EQ(pthread_create(&thread, NULL, keep_busy, w.server), 0);
+    asked = proxy_count(p, "SUBSCRIBE");
+    EXPECT(WAIT_FOR(proxy_count(p, "SUBSCRIBE") >= asked + 2, 15000));
+    EXPECT_STR(server_ask(w.server, "SCRIPT KILL"), "OK");
+    pthread_join(thread, NULL);
+    EXPECT_EQ(atomic_load(&w.doubts), 0);
+    EXPECT_EQ(server_number(w.server, "PUBLISH one x"), 1);
+    close_behind(&w, p);
+}
+
 typedef struct sleeper {
     pthread_t thread;
     world *w;
@@ -446,6 +473,7 @@ static const test_case cases[] = {
     TEST(at_another_and_one_more),
     TEST(answers_that_are_missing),
     TEST(refused_channels_are_left),
+    TEST(busy_is_no_reason),
     TEST(parked_threads_read),
     TEST(parked_threads_end),
 };

@@ -256,7 +256,7 @@ static void voted(redlock_round *round)
     redlock_store *store = round->store;
     act *a = round->more;
     hf_place *all[FORMAT_BATCH], *back[FORMAT_BATCH];
-    size_t n = 0, behind = 0;
+    size_t n = 0, behind = 0, open = 0;
     bool whole = round_heard(round) >= vote_majority(store->count);
 
     redlock_op_of(op)->round = NULL;
@@ -271,7 +271,11 @@ static void voted(redlock_round *round)
             continue;
         }
         if (round->verbs[i] != 'J') {
-            if (!judge_other(round, &tally, all[i], answer))
+            if (judge_other(round, &tally, all[i], answer))
+                continue;
+            /* The other holds of a session are not to suffer for it. */
+            answer->code = FORMAT_OPEN;
+            if (op->kind != HF_OP_RENEW || ++open == a->count)
                 whole = false;
             continue;
         }
@@ -293,7 +297,7 @@ static void voted(redlock_round *round)
                 (format_answer){.code = FORMAT_BUSY, .left_ms = -2};
             back[i] = all[a->raised[i]];
         }
-        take_back(store, back, behind, false);
+        take_back(store, back, behind, judge_unsure(round));
     }
     if (whole)
         tell(round, a);

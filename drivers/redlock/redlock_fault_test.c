@@ -172,6 +172,38 @@ static void servers_that_forget(void)
     five_end(&f);
 }
 
+/* Of one lock nobody can say whether a majority has it: two do, one does not,
+ * two are down.  That one ends by its own clock, and the others are renewed. */
+static void one_that_is_open(void)
+{
+    five f = five_begin("");
+    hf_session *s = open_at(f.url, 4000);
+    hf_hold *open = take(s, "open"), *firm = NULL;
+
+    server_kill(f.s[2]);
+    server_restart(f.s[2], true);
+    AWAIT(hf_renew(open, NULL) == 0);
+    AWAIT(({ /* it takes part again */
+             int have;
+
+             firm = take(s, "firm");
+             have = five_have(&f, "firm", 2, FIVE);
+             if (have < 3)
+                 give(firm);
+             have == 3;
+    }));
+    EXPECT_EQ(five_have(&f, "open", 2, 3), 0);
+    server_kill(f.s[0]);
+    server_kill(f.s[1]);
+    AWAIT(hf_hold_state(open) == HF_LOST);
+    test_sleep_ms(4000); /* nobody holds anything without a renewal */
+    EXPECT_CODE(hf_hold_check(firm, NULL), 0);
+    give(firm);
+    EXPECT_CODE(hf_release(open, NULL), HF_EEXPIRED);
+    hf_close(s);
+    five_end(&f);
+}
+
 /* Two are down while a lock is taken on the other three, one of which then
  * comes back empty with them. */
 static void make_the_hole(five *f, hf_session *s, hf_hold **ret)
@@ -382,6 +414,7 @@ static const test_case cases[] = {
     TEST(a_leave_that_two_do_not_hear),
     TEST(all_stop),
     TEST(servers_that_forget),
+    TEST(one_that_is_open),
     TEST(the_hole_of_those_who_come_back_at_once),
     TEST(strict_closes_the_hole),
     TEST(answers_get_lost),

@@ -130,7 +130,9 @@ if call('EXISTS', W) == 0 and fits(e, count, mode) and Q == 0 then
     return {1, e.token, e.run, e.lease, e.num, 0, rest, now}
 end
 if ARGV[5] == 't' then
-    if Q > 0 then
+    if ALONE then
+        return redis.error_reply('NOREPLICAS none was heard in time')
+    elseif Q > 0 then
         return {6, Q - now}
     end
     return {5, T > now and T - now or 1}

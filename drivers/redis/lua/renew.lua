@@ -3,8 +3,8 @@
 -- KEYS: n, e:SID
 -- ARGV: 1 sid, 2 lease, 3 the epoch, 4 the largest token that was granted there
 -- Answers {1, rest, now, rid, reason, rid, reason, ...}: news of entries that
--- ended without their owner, and "token", old: numbers had gone back; {0}: it is
--- over.
+-- ended without their owner; "token", old: numbers had gone back; "until", when:
+-- of the quarantine, where it is strict; {0}: it is over.
 local call, EPOCH = redis.call, ARGV[3]
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -29,6 +29,9 @@ local reply = {1, ends - now, now}
 local behind = raise(tonumber(ARGV[4]))
 if behind then
     reply[4], reply[5] = 'token', behind
+end
+if UNTIL > 0 then
+    reply[#reply + 1], reply[#reply + 2] = 'until', UNTIL
 end
 local news = call('HGET', KEYS[2], '@news')
 if news and news ~= '0' then
