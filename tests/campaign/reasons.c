@@ -1,5 +1,5 @@
-/* reasons.c - which fault can be the reason of what: of a refusal, of a loss, of
- * two holders.
+/* reasons.c - which fault can be the reason of what: of a refusal, of a loss,
+ * of two holders.
  *
  * An answer that blames the store needs a fault that reached the store, the
  * way to it, or the process itself.  What it breaks is felt for a while after
@@ -35,9 +35,9 @@ bool camp_faulty(const camp_case *c, int64_t from, int64_t to)
 /* ---- Two holders -------------------------------------------------------- */
 
 /* A server that stands still grants nothing: only when it goes on may it serve
- * what it knows no better (6, 19), until it hears of its successor, and what it
- * renewed then lasts a lease.  The conductor writes down that it healed a moment
- * after it did. */
+ * what it knows no better (6, 19), until it hears of its successor, and what
+ * it renewed then lasts a lease.  The conductor writes down that it healed a
+ * moment after it did. */
 static bool may_be_two(const camp_window *w, int64_t from, int64_t to)
 {
     int64_t begin = w->from, end = w->to;
