@@ -341,6 +341,27 @@ static void places(void)
     EXPECT_EQ(judged(), 1);
 }
 
+/* One of two places is taken: there is room. */
+static void busy_places(void)
+{
+    begin(0);
+    grant(1, 1, LATER, LATER + 10, 5);
+    grant(2, 1, LATER, LATER + 20, 6);
+    refuse(3, 1, LATER + 25, LATER + 26, HF_EBUSY, CAMP_TRY);
+    give(1, 1, LATER + 40, 0);
+    give(2, 1, LATER + 50, 0);
+    for (size_t i = 1; i < lines; i++) {
+        plot[i].mode = HF_PERMIT;
+        plot[i].key = CAMP_PERMITS;
+    }
+    EXPECT_EQ(judged(), 0);
+    EXPECT_EQ(plot[4].kind, CAMP_ASK);
+    for (size_t i = 4; i < 7; i++)
+        plot[i].key = 0; /* the other is elsewhere */
+    plot[lines - 2].key = plot[lines - 1].key = 0;
+    EXPECT_EQ(judged(), 4);
+}
+
 /* Its thread ended: whoever was inside cannot say that it was held all the
  * time, and the library gives it back soon. */
 static void left_by_its_thread(void)
@@ -368,6 +389,7 @@ static const test_case cases[] = {
     TEST(pushes_that_nobody_hears),
     TEST(two_while_it_stands_still),
     TEST(places),
+    TEST(busy_places),
     TEST(left_by_its_thread),
 };
 

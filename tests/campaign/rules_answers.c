@@ -109,40 +109,58 @@ static int64_t last_trace(const camp_case *c, const camp_task *t)
 }
 
 typedef struct trace {
-    int64_t from, to;
+    int64_t to;
     const camp_task *t;
 } trace;
 
-/* By the instants at which they asked; `far` is the latest end of all before,
- * and of all but the one that reaches it. */
+/* The latest ends of all that asked so far: one more than a key has places, so
+ * that there are enough without the one that is judged. */
+typedef struct latest {
+    trace top[CAMP_PLACES + 1];
+} latest;
+
+static void add_trace(latest *l, trace one)
+{
+    for (int k = 0; k <= CAMP_PLACES; k++) {
+        trace old = l->top[k];
+
+        if (old.t && old.to >= one.to)
+            continue;
+        l->top[k] = one;
+        if (!old.t)
+            return;
+        one = old;
+    }
+}
+
+/* By the instants at which they asked.  Nobody is told busy while there is
+ * room: one other is enough to fill a lock, as many as there are places to fill
+ * those. */
 static void judge_busy(camp_case *c)
 {
-    trace far[CAMP_KEYS][2] = {{{0}}};
+    latest far[CAMP_KEYS] = {0};
     size_t ahead = 0;
 
     for (size_t i = 0; i < c->task_count; i++) {
         const camp_task *t = c->tasks[i];
-        bool company = false;
+        int company = 0;
 
         for (; ahead < c->task_count && (c->tasks[ahead]->asked <= t->answered);
              ahead++) {
-            trace one = {c->tasks[ahead]->asked, last_trace(c, c->tasks[ahead]),
-                         c->tasks[ahead]};
-            trace *two = far[one.t->key];
+            const camp_task *one = c->tasks[ahead];
 
-            if (!two[0].t || one.to > two[0].to) {
-                two[1] = two[0];
-                two[0] = one;
-            } else if (!two[1].t || one.to > two[1].to) {
-                two[1] = one;
-            }
+            add_trace(&far[one->key], (trace){last_trace(c, one), one});
         }
-        for (int k = 0; k < 2; k++)
-            company = company || (far[t->key][k].t && far[t->key][k].t != t &&
-                                  far[t->key][k].to >= t->asked);
-        if (t->answered && t->code == HF_EBUSY && !company)
+        for (int k = 0; k <= CAMP_PLACES; k++) {
+            const trace *other = &far[t->key].top[k];
+
+            company += other->t && other->t != t && other->to >= t->asked;
+        }
+        if (t->answered && t->code == HF_EBUSY &&
+            company < (t->mode == HF_PERMIT ? CAMP_PLACES : 1))
             camp_convict(c, 4, t->answered, t, NULL,
-                         "told busy, and nobody was there");
+                         "told busy, and %s was there",
+                         company ? "one alone" : "nobody");
     }
 }
 

@@ -4,9 +4,10 @@
  * A turn is a request (waiting for ever, for a while, not at all, until it is
  * cancelled; alone, shared or one of the places of a key), a section in which
  * the hold is checked and the fenced resource written to, sometimes taken again
- * by the same thread, and a release.  Instants are read so that what is written down is never more than
- * what was promised: a belief begins after the grant was told, and ends with
- * what hf_hold_remaining_ms had said before the last check that said "held".
+ * by the same thread, and a release.  Instants are read so that what is written
+ * down is never more than what was promised: a belief begins after the grant
+ * was told, and ends with what hf_hold_remaining_ms had said before the last
+ * check that said "held".
  *
  * Nothing is judged here: every answer is only recorded. */
 #include "client.h"

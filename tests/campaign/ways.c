@@ -5,9 +5,9 @@
  * As in turns.c every answer is only recorded.  The results of a session are
  * for whoever collects, so one thread at a time plays the event loop; what it
  * collects of an earlier turn, whose hold was given back before its loss was
- * told, it writes down by its number.  Of a thread that ends nobody can say what
- * its release was answered: its hold is believed to have been kept no longer
- * than its last check said. */
+ * told, it writes down by its number.  Of a thread that ends nobody can say
+ * what its release was answered: its hold is believed to have been kept no
+ * longer than its last check said. */
 #include "client.h"
 
 #include <poll.h>
@@ -96,6 +96,8 @@ static void give_in_loop(camp_turn *t)
     if (r.code == 0) {
         await(c, HF_RESULT_RELEASE, &done);
         r.code = done.error.code;
+    } else { /* it could not even be started */
+        r.code = hf_release(t->hold, NULL);
     }
     camp_write(c, r);
 }
