@@ -90,7 +90,8 @@ static bool make_room(camp_case *c)
     }
     c->tasks = calloc(c->count + 1, sizeof(camp_task *));
     c->windows = calloc(c->count + 1, sizeof *c->windows);
-    return c->tasks && c->windows;
+    c->calms = calloc(c->count + 1, sizeof *c->calms);
+    return c->tasks && c->windows && c->calms;
 }
 
 static camp_task *task_of(camp_case *c, uint32_t life, uint32_t task)
@@ -160,6 +161,7 @@ static void take_answer(camp_case *c, camp_task *t, const camp_record *r)
         t->release_answered = r->at;
         t->release_code = r->code;
         t->released = true;
+        t->left = (r->flags & CAMP_LEAVES) != 0;
         break;
     default:
         break;
@@ -178,6 +180,8 @@ static void take_ask(camp_case *c, camp_task *t, const camp_record *r)
                      .above = (uint32_t)r->number,
                      .asked = r->called,
                      .wait_until = r->until};
+    if (r->flags & CAMP_ENDS)
+        t->length = (int64_t)(r->token % (INT64_MAX / 4));
     c->tasks[c->task_count++] = t;
     c->counts.asked++;
 }
@@ -225,6 +229,7 @@ static void take_nemesis(camp_case *c, const camp_record *r)
         break;
     case CAMP_CALM:
         c->calm = r->at;
+        c->calms[c->calm_count++] = r->at;
         break;
     case CAMP_FINISH:
         c->finish = r->at;
@@ -277,6 +282,7 @@ void camp_free(camp_case *c)
     free(c->records);
     free(c->tasks);
     free(c->windows);
+    free(c->calms);
     memset(c, 0, sizeof *c);
 }
 
@@ -285,8 +291,8 @@ void camp_free(camp_case *c)
 bool camp_belief(const camp_case *c, const camp_task *t, int64_t *ret_from,
                  int64_t *ret_to)
 {
-    bool kept =
-        t->released && (t->release_code == 0 || t->release_code == HF_EUNKNOWN);
+    bool kept = t->released && !t->left &&
+                (t->release_code == 0 || t->release_code == HF_EUNKNOWN);
     int64_t to = t->until;
 
     if (!t->granted || (t->flags & CAMP_AGAIN))
@@ -317,34 +323,4 @@ int64_t camp_stalled(const camp_case *c, uint32_t life, int64_t from,
             sum += b - a;
     }
     return sum;
-}
-
-bool camp_struck(const camp_case *c, int fault, int64_t from, int64_t to)
-{
-    for (size_t i = 0; i < c->window_count; i++) {
-        if (c->windows[i].fault == fault && c->windows[i].from <= to &&
-            c->windows[i].to >= from)
-            return true;
-    }
-    return false;
-}
-
-bool camp_excused(camp_case *c, int64_t at)
-{
-    for (int fault = 0; fault < CAMP_FAULTS; fault++) {
-        if ((c->excuses >> fault & 1) && camp_struck(c, fault, at, at)) {
-            c->counts.allowed++;
-            return true;
-        }
-    }
-    return false;
-}
-
-bool camp_faulty(const camp_case *c, int64_t from, int64_t to)
-{
-    for (size_t i = 0; i < c->window_count; i++) {
-        if (c->windows[i].from <= to && c->windows[i].to >= from)
-            return true;
-    }
-    return false;
 }

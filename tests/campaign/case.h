@@ -14,8 +14,10 @@ typedef struct camp_task {
     uint32_t life, task, above;
     uint8_t key, mode, flags;
     bool granted, released, lost_told;
+    bool left; /* nobody gave it back: its thread ended */
     int32_t code, release_code;
     int64_t asked, answered, wait_until;
+    int64_t length;     /* it ends by itself so long after it was asked for */
     int64_t until;      /* the longest belief that a check was answered with */
     int64_t lost;       /* first word of a loss: a notice, or a bad check */
     int64_t lost_check; /* the first check that said so was called then */
@@ -47,7 +49,8 @@ typedef struct camp_verdict {
 
 typedef struct camp_counts {
     uint64_t records, damaged, asked, granted, refused, lost, checks, acts,
-        fenced, forks, order_pairs, stalls, kills, stops, allowed, wakes;
+        fenced, forks, order_pairs, stalls, kills, stops, allowed, wakes,
+        late_wakes;
 } camp_counts;
 
 typedef struct camp_case {
@@ -57,6 +60,8 @@ typedef struct camp_case {
     size_t task_count;
     camp_window *windows;
     size_t window_count;
+    int64_t *calms; /* instants */
+    size_t calm_count;
     camp_life lives[CAMP_LIVES];
     int64_t begin, lease, calm, finish;
     uint64_t promises, excuses;
@@ -75,7 +80,8 @@ void camp_free(camp_case *c);
 /* Every rule; returns how many times an invariant was broken. */
 size_t camp_judge(camp_case *c);
 void camp_judge_holds(camp_case *c);   /* I1, I2, I3 */
-void camp_judge_answers(camp_case *c); /* I4, I5, I8, I9, I10 */
+void camp_judge_answers(camp_case *c); /* I4, I8, I9, I10 */
+void camp_judge_losses(camp_case *c);  /* I4, I5 */
 void camp_judge_wakes(camp_case *c);   /* I6 */
 void camp_judge_order(camp_case *c);   /* I7 */
 
@@ -94,9 +100,19 @@ bool camp_faulty(const camp_case *c, int64_t from, int64_t to);
 
 /* The same of one kind of fault alone. */
 bool camp_struck(const camp_case *c, int fault, int64_t from, int64_t to);
-/* Does the store's page say that this may happen under a fault that was at work
- * then?  Counted, if so. */
-bool camp_excused(camp_case *c, int64_t at);
+/* Does the store's page say that there may be two holders under a fault that
+ * was at work between these instants?  Counted, if so. */
+bool camp_excused(camp_case *c, int64_t from, int64_t to);
+
+/* Is there a reason for an answer of this kind between these instants: a fault
+ * that can have caused it, or a machine that was too busy for this process? */
+bool camp_reason(const camp_case *c, int code, uint32_t life, int64_t from,
+                 int64_t to);
+/* Was the machine too busy then to renew in time? */
+bool camp_busy(const camp_case *c, uint32_t life, int64_t from, int64_t to);
+/* Since when all was healed, and nobody has struck up to this instant; 0: that
+ * is not so. */
+int64_t camp_calm_since(const camp_case *c, int64_t at);
 
 void camp_print(FILE *out, const camp_case *c, const camp_verdict *v);
 

@@ -68,15 +68,16 @@ static void print_counts(const camp_case *c)
         const char *name;
         uint64_t count;
     } all[] = {
-        {"records", n->records},     {"damaged", n->damaged},
-        {"asked", n->asked},         {"granted", n->granted},
-        {"refused", n->refused},     {"lost", n->lost},
-        {"checks", n->checks},       {"acts", n->acts},
-        {"fenced", n->fenced},       {"forks", n->forks},
-        {"kills", n->kills},         {"stops", n->stops},
-        {"stalls", n->stalls},       {"order_pairs", n->order_pairs},
-        {"faults", c->window_count}, {"violations", c->verdict_count},
-        {"allowed", n->allowed},     {"wakes", n->wakes},
+        {"records", n->records},       {"damaged", n->damaged},
+        {"asked", n->asked},           {"granted", n->granted},
+        {"refused", n->refused},       {"lost", n->lost},
+        {"checks", n->checks},         {"acts", n->acts},
+        {"fenced", n->fenced},         {"forks", n->forks},
+        {"kills", n->kills},           {"stops", n->stops},
+        {"stalls", n->stalls},         {"order_pairs", n->order_pairs},
+        {"faults", c->window_count},   {"violations", c->verdict_count},
+        {"allowed", n->allowed},       {"wakes", n->wakes},
+        {"late_wakes", n->late_wakes},
     };
 
     printf("counts");

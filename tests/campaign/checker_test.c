@@ -3,78 +3,10 @@
  * Each history is a handful of records on a clock of milliseconds.  A good one
  * is told first, then the same with one thing wrong: an instrument that cannot
  * say no proves nothing. */
-#include "case.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "plot.h"
 
 #include "harness/expect.h"
 #include "harness/runner.h"
-
-enum { LEASE = 2000 };
-
-static camp_case c;
-static camp_record plot[64];
-static size_t lines;
-
-static int64_t ms(int64_t n)
-{
-    return (n + 1000) * 1000000;
-}
-
-static camp_record *put(camp_kind kind, uint32_t life, uint32_t task, int at)
-{
-    camp_record *r = &plot[lines++];
-
-    EXPECT(lines <= sizeof plot / sizeof *plot);
-    *r = (camp_record){.kind = (uint8_t)kind,
-                       .life = life,
-                       .task = task,
-                       .at = ms(at),
-                       .called = ms(at)};
-    return r;
-}
-
-static void begin(uint64_t promises)
-{
-    camp_record *r;
-
-    lines = 0;
-    r = put(CAMP_CONFIG, 0, 0, -500);
-    r->until = LEASE * INT64_C(1000000);
-    r->number = promises;
-}
-
-/* Asked, granted, checked at once: held for a lease. */
-static void grant(uint32_t life, uint32_t task, int asked, int told,
-                  uint64_t token)
-{
-    camp_record *r = put(CAMP_ASK, life, task, asked);
-
-    r->until = INT64_MAX;
-    r = put(CAMP_GRANT, life, task, told);
-    r->called = ms(asked);
-    r->token = token;
-    r = put(CAMP_CHECK, life, task, told + 1);
-    r->called = ms(told);
-    r->until = ms(told + LEASE);
-}
-
-static void give(uint32_t life, uint32_t task, int at, int code)
-{
-    put(CAMP_RELEASE, life, task, at);
-    put(CAMP_RELEASED, life, task, at + 1)->code = code;
-}
-
-/* One has it from 10 until it gives it back, then another is told so. */
-static void in_turn(int given, int asked, int told, uint64_t token)
-{
-    begin(CAMP_TOKENS);
-    grant(1, 1, 0, 10, 5);
-    give(1, 1, given, 0);
-    grant(2, 1, asked, told, token);
-    give(2, 1, told + 50, 0);
-}
 
 static void act(uint32_t life, uint32_t task, int at, uint64_t token, int no)
 {
@@ -82,24 +14,6 @@ static void act(uint32_t life, uint32_t task, int at, uint64_t token, int no)
 
     r->token = token;
     r->code = no;
-}
-
-/* The first invariant that is broken, 0 if none is. */
-static int judged(void)
-{
-    int found;
-
-    camp_free(&c);
-    for (size_t i = 0; i < lines; i++)
-        plot[i].sum = camp_sum(&plot[i]);
-    EXPECT(camp_add(&c, plot, lines * sizeof *plot));
-    EXPECT(camp_build(&c));
-    EXPECT_EQ(c.counts.damaged, 0);
-    found = camp_judge(&c) ? c.verdicts[0].invariant : 0;
-    for (size_t i = 0; i < c.verdict_count; i++)
-        camp_print(stderr, &c, &c.verdicts[i]);
-    camp_free(&c);
-    return found;
 }
 
 /* ---- I1 ----------------------------------------------------------------- */
@@ -153,10 +67,9 @@ static void loss_ends_the_belief(void)
     camp_record *r;
 
     begin(CAMP_TOKENS);
+    strike(11, 0, 400);
     grant(1, 1, 0, 10, 5);
-    r = put(CAMP_CHANGE, 1, 1, 500);
-    r->number = HF_LOST;
-    r->code = HF_EEXPIRED;
+    lose(1, 1, 500);
     grant(2, 1, 5, 501, 6);
     give(2, 1, 600, 0);
     give(1, 1, 700, HF_EEXPIRED);
@@ -201,6 +114,7 @@ static void taken_again(void)
 static void fenced(void)
 {
     begin(CAMP_TOKENS);
+    strike(3, 20, 2150);
     grant(1, 1, 0, 10, 5);
     put(CAMP_STOP, 0, 1, 20);
     grant(2, 1, 5, 2100, 6);
@@ -219,19 +133,6 @@ static void fenced(void)
 }
 
 /* ---- I4, I5 ------------------------------------------------------------- */
-
-static void refuse(uint32_t life, uint32_t task, int asked, int told, int code,
-                   uint8_t flags)
-{
-    camp_record *r = put(CAMP_ASK, life, task, asked);
-
-    r->flags = flags;
-    r->until = flags & CAMP_TRY ? ms(asked) : ms(asked + 100);
-    r = put(CAMP_REFUSED, life, task, told);
-    r->called = ms(asked);
-    r->code = code;
-    r->flags = flags;
-}
 
 static void answers(void)
 {
@@ -264,6 +165,7 @@ static void lost_and_held_all_the_time(void)
 {
     begin(CAMP_TOKENS);
     grant(1, 1, 0, 10, 5);
+    strike(11, 0, 400);
     put(CAMP_CHANGE, 1, 1, 500)->number = HF_LOST;
     give(1, 1, 600, 0);
     EXPECT_EQ(judged(), 4);
@@ -274,6 +176,7 @@ static void told_late(void)
     camp_record *r;
 
     begin(CAMP_TOKENS);
+    strike(11, 0, 400);
     grant(1, 1, 0, 10, 5);
     put(CAMP_CHECK, 1, 1, 2100)->code = HF_EEXPIRED;
     put(CAMP_CHANGE, 1, 1, 5000)->number = HF_LOST;
@@ -282,6 +185,7 @@ static void told_late(void)
     r->called = ms(2200);
     EXPECT_EQ(judged(), 0);
     begin(CAMP_TOKENS);
+    strike(11, 0, 400);
     grant(1, 1, 0, 10, 5);
     put(CAMP_CHECK, 1, 1, 2100)->code = HF_EEXPIRED;
     give(1, 1, 3000, HF_EEXPIRED); /* before a notice was due */
@@ -423,6 +327,8 @@ static void no_beginning(void)
 
 static void damage_is_counted(void)
 {
+    static camp_case c;
+
     begin(CAMP_TOKENS);
     grant(1, 1, 0, 10, 5);
     for (size_t i = 0; i < lines; i++)

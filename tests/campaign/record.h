@@ -16,7 +16,9 @@
 
 enum {
     CAMP_KEYS = 16,
-    CAMP_ODD = 8, /* this key and those behind it have odd names */
+    CAMP_ODD = 8,     /* this key and those behind it have odd names */
+    CAMP_PERMITS = 7, /* this key has places, for permits alone */
+    CAMP_PLACES = 2,
     CAMP_LIVES = 4096
 };
 
@@ -44,22 +46,25 @@ enum {
     X(CONTINUE, "NEMESIS lets it go on")                                       \
     X(FAULT, "NEMESIS begins fault")                                           \
     X(HEALED, "NEMESIS ends fault")                                            \
-    X(CALM, "no more faults from here on")                                     \
+    X(CALM, "all is healed, and nobody strikes for a while")                   \
     X(FINISH, "everybody is asked to end")
 
 #define CAMP_ENUM(name, text) CAMP_##name,
 typedef enum camp_kind { CAMP_MAP(CAMP_ENUM) CAMP_KINDS } camp_kind;
 
-enum {                       /* flags of a request */
-       CAMP_TRY = 1 << 0,    /* does not wait */
-       CAMP_AGAIN = 1 << 1,  /* its owner holds it already, by `number` */
-       CAMP_CANCELS = 1 << 2 /* may be cancelled */
+enum {                        /* flags of a request */
+       CAMP_TRY = 1 << 0,     /* does not wait */
+       CAMP_AGAIN = 1 << 1,   /* its owner holds it already, by `number` */
+       CAMP_CANCELS = 1 << 2, /* may be cancelled */
+       CAMP_ENDS = 1 << 3,    /* the hold ends by itself after `token` ns */
+       CAMP_LEAVES = 1 << 4   /* not given back: its thread ends */
 };
 
 enum {                     /* CONFIG: what the store promises, in `number` */
        CAMP_FIFO = 1 << 0, /* first come, first served, always */
        CAMP_FIFO_CALM = 1 << 1, /* the same while there are no faults */
-       CAMP_TOKENS = 1 << 2
+       CAMP_TOKENS = 1 << 2,
+       CAMP_PUSH = 1 << 3 /* who waits is woken */
 };
 
 typedef struct camp_record {
@@ -68,7 +73,8 @@ typedef struct camp_record {
     int64_t until;   /* CHECK: end of the belief; ASK: of the wait, INT64_MAX
                         for ever; CONFIG: the lease in ns */
     uint64_t token;  /* GRANT, ACT, SEEN; BEGIN, END: descriptors at first;
-                        CONFIG: a bit for each fault that excuses two holders */
+                        CONFIG: a bit for each fault that excuses two holders;
+                        ASK: see CAMP_ENDS */
     uint64_t number; /* SEEN: the place; ACT: the largest token so far;
                         CHANGE: the hf_state; BEGIN: the pid; END: descriptors
                         now; ASK: the request above, if it takes it again;

@@ -18,6 +18,7 @@ import faults
 COUNTS = (("granted", "acquisitions"), ("lost", "holds lost"),
           ("fenced", "stale writes refused"),
           ("order_pairs", "places compared"), ("wakes", "wake-ups judged"),
+          ("late_wakes", "of these later than a second"),
           ("allowed", "two holders, as the page allows"))
 INJECTED, KINDS = "**faults injected**", "of kinds"
 BROKEN, HANGS = "**violations**", "of these hangs"

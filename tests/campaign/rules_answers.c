@@ -1,5 +1,9 @@
-/* rules_answers.c - is every answer true, told in time, and told at all: I4,
- * I5, I8, I9, I10.
+/* rules_answers.c - is every answer true, and does everybody get one: I4, I8,
+ * I9, I10.
+ *
+ * An answer that blames the store is true only if something befell it
+ * (reasons.c).  Where all was healed and nobody strikes, whoever asks is
+ * served: from then on a refusal is I9, not I4.
  *
  * What cannot be known from the callers' side is not convicted: a busy try is
  * a lie only if nobody can have been in the store then, not even the ghost of
@@ -15,34 +19,45 @@
 
 /* ---- I4 ----------------------------------------------------------------- */
 
-/* What may be answered between these instants.  Some answers tell of a set-up
- * that is wrong, or of a want of memory: they are true only where the nemesis
- * saw to that. */
-static bool is_allowed(const camp_case *c, int code, int64_t from, int64_t to)
+/* What this process may be answered between these instants.  Some answers tell
+ * of a set-up that is wrong, or of a want of memory or of room: they are true
+ * only where the nemesis saw to that.  Others need any reason at all. */
+static bool is_allowed(const camp_case *c, int code, uint32_t life,
+                       int64_t from, int64_t to)
 {
     static const struct {
         int code, fault;
     } excused[] = {{HF_EAUTH, 23},  {HF_EPERM, 23},  {HF_ENOMEM, 30},
                    {HF_ENOMEM, 31}, {HF_EPROTO, 24}, {HF_EPROTO, 26},
-                   {HF_EPROTO, 23}};
-    hf_class class = hf_error_class(code);
-
+                   {HF_EPROTO, 23}, {HF_EFULL, 21},  {HF_EFULL, 22},
+                   {HF_EFULL, 30},  {HF_EFULL, 31},  {HF_EFULL, 32}};
     /* The last word of a server counts until another one has come. */
-    from -= 2 * c->lease + 5000 * MS;
+    int64_t before = from - 2 * c->lease - 5000 * MS;
+
     for (size_t i = 0; i < sizeof excused / sizeof *excused; i++) {
         if (excused[i].code == code &&
-            camp_struck(c, excused[i].fault, from, to))
+            camp_struck(c, excused[i].fault, before, to))
             return true;
     }
-    return code != HF_EFORCED && code != HF_EDEADLK &&
-           (class < HF_CLASS_CALLER || code == HF_ECLOSED);
+    switch (hf_error_class(code)) {
+    case HF_CLASS_OK:
+        return true;
+    case HF_CLASS_NO:
+        return code != HF_EDEADLK && code != HF_EFULL;
+    case HF_CLASS_LOST:
+    case HF_CLASS_UNKNOWN:
+    case HF_CLASS_RETRY:
+        return code != HF_EFORCED && camp_reason(c, code, life, from, to);
+    default:
+        return false;
+    }
 }
 
 static void judge_request(camp_case *c, const camp_task *t)
 {
     if (!t->answered || t->granted)
         return;
-    if (!is_allowed(c, t->code, t->asked, t->answered))
+    if (!is_allowed(c, t->code, t->life, t->asked, t->answered))
         camp_convict(c, 4, t->answered, t, NULL, "a request was answered %s",
                      hf_error_name(t->code));
     if (t->code == HF_EBUSY && !(t->flags & CAMP_TRY))
@@ -61,11 +76,15 @@ static void judge_release(camp_case *c, const camp_task *t)
 {
     if (!t->released)
         return;
-    if (!is_allowed(c, t->release_code, t->release_called, t->release_answered))
+    /* Of a loss its first word counts (rules_loss.c). */
+    if (hf_error_class(t->release_code) != HF_CLASS_LOST &&
+        !is_allowed(c, t->release_code, t->life, t->release_called,
+                    t->release_answered))
         camp_convict(c, 4, t->release_answered, t, NULL,
                      "a release was answered %s",
                      hf_error_name(t->release_code));
-    if (t->release_code == 0 && t->lost && t->lost < t->release_called)
+    if (t->release_code == 0 && !t->left && t->lost &&
+        t->lost < t->release_called)
         camp_convict(c, 4, t->release_answered, t, NULL,
                      "told LOST, and then that it was held all the time");
 }
@@ -75,7 +94,8 @@ static int64_t last_trace(const camp_case *c, const camp_task *t)
 {
     int64_t end = t->answered;
 
-    if (t->answered && t->granted && t->released && t->release_code == 0)
+    if (t->answered && t->granted && t->released && t->release_code == 0 &&
+        !t->left)
         return t->release_answered;
     /* A try takes no place; only a cut may leave something of it behind. */
     if (t->answered && t->code == HF_EBUSY &&
@@ -89,40 +109,58 @@ static int64_t last_trace(const camp_case *c, const camp_task *t)
 }
 
 typedef struct trace {
-    int64_t from, to;
+    int64_t to;
     const camp_task *t;
 } trace;
 
-/* By the instants at which they asked; `far` is the latest end of all before,
- * and of all but the one that reaches it. */
+/* The latest ends of all that asked so far: one more than a key has places, so
+ * that there are enough without the one that is judged. */
+typedef struct latest {
+    trace top[CAMP_PLACES + 1];
+} latest;
+
+static void add_trace(latest *l, trace one)
+{
+    for (int k = 0; k <= CAMP_PLACES; k++) {
+        trace old = l->top[k];
+
+        if (old.t && old.to >= one.to)
+            continue;
+        l->top[k] = one;
+        if (!old.t)
+            return;
+        one = old;
+    }
+}
+
+/* By the instants at which they asked.  Nobody is told busy while there is
+ * room: one other is enough to fill a lock, as many as there are places to fill
+ * those. */
 static void judge_busy(camp_case *c)
 {
-    trace far[CAMP_KEYS][2] = {{{0}}};
+    latest far[CAMP_KEYS] = {0};
     size_t ahead = 0;
 
     for (size_t i = 0; i < c->task_count; i++) {
         const camp_task *t = c->tasks[i];
-        bool company = false;
+        int company = 0;
 
         for (; ahead < c->task_count && (c->tasks[ahead]->asked <= t->answered);
              ahead++) {
-            trace one = {c->tasks[ahead]->asked, last_trace(c, c->tasks[ahead]),
-                         c->tasks[ahead]};
-            trace *two = far[one.t->key];
+            const camp_task *one = c->tasks[ahead];
 
-            if (!two[0].t || one.to > two[0].to) {
-                two[1] = two[0];
-                two[0] = one;
-            } else if (!two[1].t || one.to > two[1].to) {
-                two[1] = one;
-            }
+            add_trace(&far[one->key], (trace){last_trace(c, one), one});
         }
-        for (int k = 0; k < 2; k++)
-            company = company || (far[t->key][k].t && far[t->key][k].t != t &&
-                                  far[t->key][k].to >= t->asked);
-        if (t->answered && t->code == HF_EBUSY && !company)
+        for (int k = 0; k <= CAMP_PLACES; k++) {
+            const trace *other = &far[t->key].top[k];
+
+            company += other->t && other->t != t && other->to >= t->asked;
+        }
+        if (t->answered && t->code == HF_EBUSY &&
+            company < (t->mode == HF_PERMIT ? CAMP_PLACES : 1))
             camp_convict(c, 4, t->answered, t, NULL,
-                         "told busy, and nobody was there");
+                         "told busy, and %s was there",
+                         company ? "one alone" : "nobody");
     }
 }
 
@@ -139,28 +177,6 @@ static void judge_children(camp_case *c)
     }
 }
 
-/* ---- I5 ----------------------------------------------------------------- */
-
-/* A check that says LOST is known to the library at that instant: the notice
- * follows at once, and no later check says anything else. */
-static void judge_notice(camp_case *c, const camp_task *t)
-{
-    int64_t late = 2000 * MS;
-
-    if (t->lost_check && !t->lost_notice &&
-        t->release_called > t->lost_check + late &&
-        t->release_called - t->lost_check >
-            late + camp_stalled(c, t->life, t->lost_check, t->release_called))
-        camp_convict(c, 5, t->release_called, t, NULL,
-                     "a check said LOST, and no notice of it came");
-    if (t->lost_check && t->lost_notice > t->lost_check + late &&
-        t->lost_notice - t->lost_check >
-            late + camp_stalled(c, t->life, t->lost_check, t->lost_notice))
-        camp_convict(c, 5, t->lost_notice, t, NULL,
-                     "told LOST %.0f ms after a check had said it",
-                     (double)(t->lost_notice - t->lost_check) / 1e6);
-}
-
 static void judge_checks(camp_case *c)
 {
     for (size_t i = 0; i < c->count; i++) {
@@ -175,7 +191,8 @@ static void judge_checks(camp_case *c)
             camp_convict(c, 5, r->at, t, NULL,
                          "a check says held %.1f ms after LOST",
                          (double)(r->called - t->lost) / 1e6);
-        if (r->code != 0 && !is_allowed(c, r->code, t->answered, r->at))
+        if (hf_error_class(r->code) != HF_CLASS_LOST &&
+            !is_allowed(c, r->code, r->life, r->called, r->at))
             camp_convict(c, 4, r->at, t, NULL, "a check was answered %s",
                          hf_error_name(r->code));
     }
@@ -209,6 +226,26 @@ static void judge_crashes(camp_case *c)
     }
 }
 
+/* All was healed, and the servers stood: who asks is served, not refused.  A
+ * session needs a moment to find its store again, a wait bears with it for a
+ * lease, and a quarantine takes its time. */
+static void judge_service(camp_case *c, const camp_task *t)
+{
+    int64_t calm = camp_calm_since(c, t->answered), settled;
+
+    if (!calm || t->granted || hf_error_class(t->code) != HF_CLASS_RETRY)
+        return;
+    settled = calm + c->lease + 1000 * MS;
+    if (t->code == HF_EQUARANTINE)
+        settled += c->lease + 1000 * MS;
+    if ((t->asked > settled || t->answered > settled + c->lease) &&
+        !camp_busy(c, t->life, t->answered - 2 * c->lease, t->answered))
+        camp_convict(c, 9, t->answered, t, NULL,
+                     "was refused with %s %.1f s after all was healed",
+                     hf_error_name(t->code),
+                     (double)(t->answered - calm) / 1e9);
+}
+
 static void judge_liveness(camp_case *c, const camp_task *t)
 {
     bool killed = c->lives[t->life].killed < INT64_MAX;
@@ -219,6 +256,7 @@ static void judge_liveness(camp_case *c, const camp_task *t)
             camp_convict(c, 9, t->asked, t, NULL, "was never answered");
         return;
     }
+    judge_service(c, t);
     if (t->granted && t->release_called && !t->released && !killed)
         camp_convict(c, 9, t->release_called, t, NULL,
                      "its release was never answered");
@@ -240,7 +278,6 @@ void camp_judge_answers(camp_case *c)
     for (size_t i = 0; i < c->task_count; i++) {
         judge_request(c, c->tasks[i]);
         judge_release(c, c->tasks[i]);
-        judge_notice(c, c->tasks[i]);
         judge_liveness(c, c->tasks[i]);
     }
     judge_busy(c);

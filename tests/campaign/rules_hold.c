@@ -19,9 +19,10 @@ typedef struct span {
     const camp_task *t;
 } span;
 
+/* Sharers and holders of places bear their own kind. */
 static bool excludes(const camp_task *a, const camp_task *b)
 {
-    return a->mode == HF_EXCLUSIVE || b->mode == HF_EXCLUSIVE;
+    return a->mode == HF_EXCLUSIVE || a->mode != b->mode;
 }
 
 static int by_key_and_start(const void *one, const void *other)
@@ -44,7 +45,7 @@ static void sweep(camp_case *c, const span *spans, size_t count,
 
     for (size_t i = 0; i < count; i++) {
         const span *s = &spans[i];
-        size_t kept = 0;
+        size_t kept = 0, others = 0;
 
         for (size_t k = 0; k < n; k++) {
             const span *o = inside[k];
@@ -52,7 +53,12 @@ static void sweep(camp_case *c, const span *spans, size_t count,
             if (o->t->key != s->t->key || o->to <= s->from)
                 continue;
             inside[kept++] = o;
-            if (excludes(o->t, s->t) && !camp_excused(c, s->from))
+            if (s->t->mode == HF_PERMIT && o->t->mode == HF_PERMIT &&
+                ++others == CAMP_PLACES && !camp_excused(c, s->from, s->from))
+                camp_convict(c, 1, s->from, s->t, o->t,
+                             "key %d has %d places, and more are inside",
+                             s->t->key, CAMP_PLACES);
+            if (excludes(o->t, s->t) && !camp_excused(c, s->from, s->from))
                 camp_convict(
                     c, 1, s->from, s->t, o->t,
                     "two holders of key %d for %.3f ms", s->t->key,
@@ -197,7 +203,7 @@ static void judge_fence(camp_case *c)
             t = &l->tasks[t->above];
         if (r->code != 0) {
             if (camp_belief(c, t, &from, &to) && from <= r->called &&
-                to >= r->at && !camp_excused(c, r->at))
+                to >= r->at && !camp_excused(c, t->answered, r->at))
                 camp_convict(c, 3, r->at, t, NULL,
                              "token %llu was refused, and its owner holds: "
                              "%llu was seen",

@@ -70,7 +70,7 @@ static void find_runs(camp_case *c)
         /* A place that was not given back cleanly may be found again. */
         if (end == 0)
             end = INT64_MAX / 2;
-        else if (t->granted && t->released && t->release_code == 0)
+        else if (t->granted && t->released && t->release_code == 0 && !t->left)
             end += 20 * MS;
         else
             end += 2 * c->lease;

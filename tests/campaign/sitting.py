@@ -316,6 +316,7 @@ class Sitting:
             if now >= next_break:
                 self.heal_all()
                 self.await_servers()
+                self.diary.write("CALM")
                 self.rest(4 * self.lease + 12)
                 next_break = time.monotonic() + EVERY_S
             time.sleep(0.02)

@@ -24,7 +24,7 @@ UNKNOWN = "nobody can say what"
 class Store:
     name = "?"
     lease_ms = 2000
-    promises = diary.FIFO | diary.TOKENS
+    promises = diary.FIFO | diary.TOKENS | diary.PUSH
     why_not = {}  # fault: why it makes no sense here
     excuses = ()  # faults that may make two holders, by the page
     worst = (20,)  # of these: those that make two holders for sure

@@ -8,6 +8,7 @@ import sqlite3
 import struct
 import subprocess
 
+import diary
 import stores_redis
 from servers import HARNESS, Server, ask, free_port
 from store import ALONE, NO_NETWORK, NO_SERVER, UNKNOWN, Store
@@ -195,6 +196,7 @@ class Odbc(Postgres):
     """PostgreSQL's tables through its ODBC driver; who waits polls."""
 
     name = "odbc"
+    promises = diary.FIFO | diary.TOKENS
     scheme = ("odbc:Driver=PostgreSQL%%20Unicode;Server=127.0.0.1;Port=%d;"
               "Database=holdfast;Uid=postgres?prefix=camp_")
 

@@ -14,7 +14,7 @@ import diary
 from servers import Server, ask, free_port
 from store import ALONE, UNKNOWN, Store
 
-CALM_FIFO = diary.FIFO_CALM | diary.TOKENS
+CALM_FIFO = diary.FIFO_CALM | diary.TOKENS | diary.PUSH
 USER = ["--user", "camp", "on", ">camp", "~*", "&*", "+@all"]
 
 

@@ -1,12 +1,13 @@
-/* turns.c - one thread of a client: it takes locks in every way there is, and
- * writes down what it was told.
+/* turns.c - one thread of a client: it takes locks in every way there is (some
+ * of them in ways.c), and writes down what it was told.
  *
  * A turn is a request (waiting for ever, for a while, not at all, until it is
- * cancelled; alone or shared), a section in which the hold is checked and the
- * fenced resource written to, sometimes taken again by the same thread, and a
- * release.  Instants are read so that what is written down is never more than
- * what was promised: a belief begins after the grant was told, and ends with
- * what hf_hold_remaining_ms had said before the last check that said "held".
+ * cancelled; alone, shared or one of the places of a key), a section in which
+ * the hold is checked and the fenced resource written to, sometimes taken again
+ * by the same thread, and a release.  Instants are read so that what is written
+ * down is never more than what was promised: a belief begins after the grant
+ * was told, and ends with what hf_hold_remaining_ms had said before the last
+ * check that said "held".
  *
  * Nothing is judged here: every answer is only recorded. */
 #include "client.h"
@@ -16,25 +17,16 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-typedef struct turn {
-    camp_worker *w;
-    uint32_t task;
-    uint8_t key, mode, flags;
-    hf_hold *hold;
-    uint64_t token;
-} turn;
-
 /* What the callback is given: it may come after the turn is over. */
-static void *pack_turn(const turn *t)
+void *camp_pack(const camp_turn *t)
 {
     return (void *)((uintptr_t)t->task << 8 | t->key);
 }
 
 static camp_client *the_client; /* one per process: the callback needs it */
 
-static void on_change(hf_hold *hold, hf_state state, int reason, void *user)
+void camp_note_change(hf_state state, int reason, void *user)
 {
-    (void)hold;
     camp_write(the_client, (camp_record){
                                .kind = CAMP_CHANGE,
                                .task = (uint32_t)((uintptr_t)user >> 8),
@@ -44,7 +36,13 @@ static void on_change(hf_hold *hold, hf_state state, int reason, void *user)
                            });
 }
 
-static camp_record record_of(const turn *t, camp_kind kind)
+static void on_change(hf_hold *hold, hf_state state, int reason, void *user)
+{
+    (void)hold;
+    camp_note_change(state, reason, user);
+}
+
+camp_record camp_line(const camp_turn *t, camp_kind kind)
 {
     return (camp_record){.kind = (uint8_t)kind,
                          .task = t->task,
@@ -62,9 +60,9 @@ static void sleep_us(uint32_t us)
 
 /* ---- What a holder does ------------------------------------------------- */
 
-static bool check(turn *t)
+bool camp_check(camp_turn *t)
 {
-    camp_record r = record_of(t, CAMP_CHECK);
+    camp_record r = camp_line(t, CAMP_CHECK);
     int64_t remaining;
 
     r.called = camp_now();
@@ -79,13 +77,13 @@ static bool check(turn *t)
 
 /* The fenced resource: it refuses a token that is smaller than the largest
  * exclusive one, atomically. */
-static void act(turn *t)
+static void act(camp_turn *t)
 {
     _Atomic uint64_t *largest = &t->w->c->arena->largest[t->key];
-    camp_record r = record_of(t, CAMP_ACT);
+    camp_record r = camp_line(t, CAMP_ACT);
     uint64_t seen = atomic_load(largest);
 
-    if (t->token == 0)
+    if (t->token == 0 || t->mode == HF_PERMIT)
         return;
     r.called = camp_now();
     while (seen < t->token && t->mode == HF_EXCLUSIVE &&
@@ -97,9 +95,9 @@ static void act(turn *t)
     camp_write(t->w->c, r);
 }
 
-static void renew(turn *t)
+static void renew(camp_turn *t)
 {
-    camp_record r = record_of(t, CAMP_RENEW);
+    camp_record r = camp_line(t, CAMP_RENEW);
 
     r.called = camp_now();
     r.code = hf_renew(t->hold, NULL);
@@ -120,7 +118,7 @@ static int cancel_after(uint32_t ms)
 
 /* Names that must not be taken for each other, by whatever a store makes of
  * them, and the longest there may be. */
-static void name_key(const turn *t, char *ret, size_t size)
+void camp_name_key(const camp_turn *t, char *ret, size_t size)
 {
     static const char *const odd[] = {"a", "A", "a ", "a/", "a/b", "{a}", "%"};
     const camp_client *c = t->w->c;
@@ -137,41 +135,58 @@ static void name_key(const turn *t, char *ret, size_t size)
             ret[i] = i < HF_KEY_MAX ? (char)(1 + i % 255) : '\0';
 }
 
-static bool take(turn *t, int64_t wait_ms, int cancel_fd, uint32_t above)
+void camp_ask(camp_turn *t, const hf_lock_options *opt, uint32_t above,
+              camp_record *ret)
 {
     camp_client *c = t->w->c;
-    hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = wait_ms,
-                           .mode = (hf_mode)t->mode, .cancel_fd = cancel_fd,
-                           .on_change = on_change};
-    camp_record r = record_of(t, CAMP_ASK), answer;
-    char name[HF_KEY_MAX + 1];
-    hf_error err = {.code = 0};
 
-    name_key(t, name, sizeof name);
-    t->task = r.task = atomic_fetch_add(&c->tasks, 1) + 1;
-    opt.user = pack_turn(t);
-    r.at = r.called = camp_now();
-    r.until = wait_ms == HF_FOREVER ? INT64_MAX : r.at + wait_ms * 1000000;
-    r.number = above;
-    camp_write(c, r);
+    t->task = atomic_fetch_add(&c->tasks, 1) + 1;
+    *ret = camp_line(t, CAMP_ASK);
+    ret->at = ret->called = camp_now();
+    ret->until = opt->wait_ms == HF_FOREVER ? INT64_MAX
+                                            : ret->at + opt->wait_ms * 1000000;
+    ret->number = above;
+    ret->token = (uint64_t)t->length_ms * 1000000;
+    camp_write(c, *ret);
     atomic_fetch_add(&c->arena->waiting[c->life], 1);
-    r.code = hf_lock(c->s, name, &opt, &t->hold, &err);
-    atomic_fetch_sub(&c->arena->waiting[c->life], 1);
-    answer = record_of(t, r.code == 0 ? CAMP_GRANT : CAMP_REFUSED);
-    answer.called = r.called;
-    answer.code = r.code;
-    answer.number = above;
-    if (r.code == 0)
-        answer.token = t->token = hf_hold_token(t->hold);
-    camp_write(c, answer);
-    if (r.code != 0 && hf_error_class(r.code) >= HF_CLASS_CALLER)
-        fprintf(stderr, "%s: %s\n", hf_error_name(r.code), err.text);
-    return r.code == 0;
 }
 
-static void give(turn *t)
+void camp_answer(camp_turn *t, const camp_record *asked, const hf_error *err)
 {
-    camp_record r = record_of(t, CAMP_RELEASE);
+    camp_client *c = t->w->c;
+    camp_record r = camp_line(t, err->code == 0 ? CAMP_GRANT : CAMP_REFUSED);
+
+    atomic_fetch_sub(&c->arena->waiting[c->life], 1);
+    r.called = asked->called;
+    r.code = err->code;
+    r.number = asked->number;
+    if (err->code == 0)
+        r.token = t->token = hf_hold_token(t->hold);
+    camp_write(c, r);
+    if (err->code != 0 && hf_error_class(err->code) >= HF_CLASS_CALLER)
+        fprintf(stderr, "%s: %s\n", hf_error_name(err->code), err->text);
+}
+
+bool camp_take(camp_turn *t, hf_lock_options *opt, uint32_t above)
+{
+    char name[HF_KEY_MAX + 1];
+    hf_error err = {.code = 0};
+    camp_record asked;
+
+    camp_name_key(t, name, sizeof name);
+    camp_ask(t, opt, above, &asked);
+    opt->mode = (hf_mode)t->mode;
+    opt->places = t->mode == HF_PERMIT ? CAMP_PLACES : 0;
+    opt->on_change = on_change;
+    opt->user = camp_pack(t);
+    err.code = hf_lock(t->w->c->s, name, opt, &t->hold, &err);
+    camp_answer(t, &asked, &err);
+    return err.code == 0;
+}
+
+static void give(camp_turn *t)
+{
+    camp_record r = camp_line(t, CAMP_RELEASE);
 
     r.called = r.at = camp_now();
     camp_write(t->w->c, r);
@@ -182,34 +197,35 @@ static void give(turn *t)
 }
 
 /* The same thread once more, inside its own section. */
-static void take_again(turn *outer)
+static void take_again(camp_turn *outer)
 {
-    turn t = *outer;
+    camp_turn t = *outer;
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = 1000};
 
     t.flags = CAMP_AGAIN;
-    if (!take(&t, 1000, 0, outer->task))
+    if (!camp_take(&t, &opt, outer->task))
         return;
-    check(&t);
+    camp_check(&t);
     act(&t);
     give(&t);
 }
 
 /* ---- A turn ------------------------------------------------------------- */
 
-static void stay_inside(turn *t)
+static void stay_inside(camp_turn *t)
 {
     camp_worker *w = t->w;
     camp_client *c = w->c;
     _Atomic uint32_t *hurry = &c->arena->hurry;
     /* Most sections are short; one in many outlives the lease, and lives by
-     * its renewals. */
-    bool stays = camp_draw(w, 150) == 0;
+     * its renewals, or is lost if it ends by itself. */
+    bool stays = camp_draw(w, t->length_ms ? 15 : 150) == 0;
     int64_t end = camp_now() + 1000000 * (stays ? c->lease_ms + c->lease_ms / 2
                                                 : (int64_t)camp_draw(w, 12));
-    bool good = check(t);
+    bool good = camp_check(t);
 
     act(t);
-    if (good && camp_draw(w, 8) == 0)
+    if (good && camp_draw(w, 8) == 0 && t->mode != HF_PERMIT && !t->length_ms)
         take_again(t);
     if (good && camp_draw(w, 20) == 0)
         renew(t);
@@ -219,7 +235,7 @@ static void stay_inside(turn *t)
         /* Sometimes it writes without a look: the resource must know. */
         if (camp_draw(w, 2))
             act(t);
-        good = check(t);
+        good = camp_check(t);
     }
     act(t);
     /* Whoever gives it back at once cannot say that nobody told it. */
@@ -227,40 +243,66 @@ static void stay_inside(turn *t)
         sleep_us(2500000);
 }
 
+/* For ever, for a while, not at all, until it is cancelled. */
+static void choose_wait(camp_turn *t, hf_lock_options *opt)
+{
+    uint32_t dice = camp_draw(t->w, 100);
+
+    opt->wait_ms = HF_FOREVER;
+    if (dice < 25) {
+        opt->wait_ms = 0;
+        t->flags = CAMP_TRY;
+    } else if (dice < 55) {
+        opt->wait_ms = 1 + camp_draw(t->w, 1500);
+    } else if (dice < 65) {
+        opt->cancel_fd = cancel_after(1 + camp_draw(t->w, 300));
+        if (opt->cancel_fd > 0) /* else it has no descriptor left */
+            t->flags = CAMP_CANCELS;
+        else
+            opt->cancel_fd = 0;
+    }
+}
+
+static void choose_key(camp_turn *t)
+{
+    const camp_client *c = t->w->c;
+
+    t->key = (uint8_t)camp_draw(t->w, (uint32_t)c->keys);
+    if (atomic_load(&c->arena->odd))
+        t->key = (uint8_t)(CAMP_ODD + camp_draw(t->w, CAMP_KEYS - CAMP_ODD));
+    if ((c->caps & HF_CAP_SHARED) && camp_draw(t->w, 4) == 0)
+        t->mode = HF_SHARED;
+    if ((c->caps & HF_CAP_PERMIT) && camp_draw(t->w, 8) == 0) {
+        t->key = CAMP_PERMITS;
+        t->mode = HF_PERMIT;
+    }
+}
+
 static void take_turn(camp_worker *w)
 {
     camp_client *c = w->c;
-    turn t = {.w = w, .key = (uint8_t)camp_draw(w, (uint32_t)c->keys)};
-    int64_t wait_ms = HF_FOREVER;
-    uint32_t dice = camp_draw(w, 100);
-    int cancel_fd = 0;
+    camp_turn t = {.w = w};
+    hf_lock_options opt = {HF_LOCK_OPTIONS};
 
-    if (atomic_load(&c->arena->odd))
-        t.key = (uint8_t)(CAMP_ODD + camp_draw(w, CAMP_KEYS - CAMP_ODD));
-    if ((c->caps & HF_CAP_SHARED) && camp_draw(w, 4) == 0)
-        t.mode = HF_SHARED;
-    if (dice < 25) {
-        wait_ms = 0;
-        t.flags = CAMP_TRY;
-    } else if (dice < 55) {
-        wait_ms = 1 + camp_draw(w, 1500);
-    } else if (dice < 65) {
-        cancel_fd = cancel_after(1 + camp_draw(w, 300));
-        if (cancel_fd > 0) /* else it has no descriptor left */
-            t.flags = CAMP_CANCELS;
-    }
-    if (take(&t, wait_ms, cancel_fd, 0)) {
+    choose_key(&t);
+    choose_wait(&t, &opt);
+    camp_embellish(&t, &opt);
+    if (camp_draw(w, 40) == 0) {
+        camp_leave_turn(&t, &opt);
+    } else if (camp_draw(w, 10) == 0 && camp_loop_turn(&t, &opt)) {
+        /* It was all there is to it. */
+    } else if (camp_take(&t, &opt, 0)) {
         atomic_fetch_add(&c->arena->inside[c->life], 1);
         atomic_store(&c->shown[w->place], t.hold);
         stay_inside(&t);
         atomic_store(&c->shown[w->place], NULL);
         atomic_fetch_sub(&c->arena->inside[c->life], 1);
         give(&t);
-    } else {
-        sleep_us(20000); /* whoever was refused does not storm */
     }
-    if (cancel_fd > 0)
-        close(cancel_fd);
+    if (!t.hold)
+        sleep_us(20000); /* whoever was refused does not storm */
+    if (opt.cancel_fd > 0)
+        close(opt.cancel_fd);
     sleep_us(1000 + camp_draw(w, 30000));
 }
 

@@ -40,6 +40,7 @@ size_t camp_judge(camp_case *c)
                      "the history has no beginning: nothing can be concluded");
     camp_judge_holds(c);
     camp_judge_answers(c);
+    camp_judge_losses(c);
     camp_judge_order(c);
     camp_judge_wakes(c);
     return c->verdict_count;
