@@ -22,7 +22,7 @@ typedef struct ensemble_options {
     bool tls;    /* ZooKeeper: a second port, client certificates looked at if
                     one comes; etcd: the port is for TLS with client
                     certificates.  server.pem of test_certificates() */
-    bool wrong_name;      /* with wrong.pem instead */
+    bool expired;         /* with expired.pem instead */
     bool auth;            /* etcd: users keeper and root, password s3cret */
     const char *more[12]; /* further lines of zoo.cfg, words for etcd */
 } ensemble_options;
