@@ -76,7 +76,7 @@ active proctype world()
            rival_grants++;
            draw_token(); owner = RIVAL; ends = now + TERM; rival_until = ends;
            assert(!BELIEVES);     /* one */
-           assert(token > seen);  /* rising: it writes at once */
+           assert(token > seen); /* rising: it writes at once */
            seen = token }
     :: d_step { rival_until > now && owner == RIVAL ->
            owner = 0; rival_until = 0 }
@@ -142,11 +142,10 @@ inline believe() {
 inline write() {
     d_step {
         if
-        :: NO_FENCE -> assert(my_token >= seen) /* fresh */
-        :: else
-        fi;
-        if
-        :: my_token >= seen -> assert(my_token != seen); seen = my_token
+        :: NO_FENCE || my_token >= seen ->
+               assert(my_token >= seen); /* fresh */
+               assert(my_token != seen); /* rising */
+               seen = my_token
         :: else
         fi
     }

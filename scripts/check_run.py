@@ -13,8 +13,8 @@ HF_NICE says how nice, for a machine that has other work besides: 0 is not.
 
 A test with leases of a second that fails while eight others run may only have
 been too slow.  So it has a second run, alone, when all others are done, and
-both outcomes are shown.  Not where an invariant fell or a sanitizer spoke, and
-not where time plays no part: what fails there has failed.
+both outcomes are shown.  Not where an invariant fell, a sanitizer spoke or a
+program crashed, and not where time plays no part: what fails there has failed.
 """
 
 import os
@@ -35,7 +35,15 @@ LIMIT = 600  # seconds for a test that names none
 NICE = int(os.environ.get("HF_NICE", "10"))
 TALLY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
 EXCUSED = re.compile(r"^skip [^:]*: (needs|this store) ")
-FALLEN = re.compile(r"Sanitizer|runtime error|unsafe: ")  # expect.h
+# No second run behind these: expect.h and conduct.py say `unsafe: `; a crash
+# (SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV) is told by runner.c, by in-turn, by
+# beside.py (128 + n) and by a shell, each in its own words.
+FALLEN = re.compile(
+    r"Sanitizer|runtime error|unsafe: "
+    r"|(killed by|died of) signal (4|6|7|8|11)\b"
+    r"|ended with status (-(4|6|7|8|11)|13[24569])\b"
+    r"|(^ *|: line \d+: +\d+ )(Illegal instruction|Aborted|Bus error"
+    r"|Floating point exception|Segmentation fault)\b")
 TIMELESS = {"unit", "sim", "fuzz", "abi", "sweep", "examples"}
 RUNNING = set()  # sessions of the jobs under way
 SANITIZE = {"asan": "address", "tsan": "thread"}
@@ -249,11 +257,13 @@ def judge(output, ending):
     return counts, trouble
 
 
-def has_second_run(job, output):
+def has_second_run(job, output, trouble):
+    """Of what failed: may it only have been too slow?"""
     if job.heavy or job.again or not job.build or job.group in TIMELESS:
         return False
-    return not any(FALLEN.search(line) for line in output.split("\n")
-                   if not line.startswith(("ok ", "skip ")))
+    lines = [line for line in output.split("\n")
+             if not line.startswith(("ok ", "skip "))]
+    return not any(FALLEN.search(line) for line in lines + [trouble or ""])
 
 
 def run_job(job, tally, quick, verbose):
@@ -271,7 +281,7 @@ def run_job(job, tally, quick, verbose):
         output = f.read()
     counts, trouble = judge(output, ending)
     seconds = time.monotonic() - begin
-    if counts[1] and has_second_run(job, output):
+    if counts[1] and has_second_run(job, output, trouble):
         job.again = True
         tally.again.append(job.name)
         say("slow %s: not good beside others, and runs once more, alone\n%s"

@@ -171,8 +171,10 @@ static const struct {
 } own_words[] = {
     {"session is read-only", HF_EUNAVAIL,
      "the server is read-only, a standby: give the address of the primary"},
+    /* libpq says no more than that. */
     {"certificate verify failed", HF_EAUTH,
-     "the server's certificate is not of this CA: see ca_file"},
+     "the server's certificate is not of this CA (see ca_file), or has expired "
+     "(renew it on the server)"},
     {"server certificate for", HF_EAUTH,
      "the server's certificate is for another name: use the name that it "
      "has"},

@@ -117,6 +117,13 @@ static int try_member(attempt *a, size_t which, hf_nsec deadline, hf_error *why)
     return code;
 }
 
+/* Does the ensemble refuse who we are?  Then the session is over.  Not where
+ * TLS refused a member, or it us: the session stands, and others may serve. */
+static bool is_unwelcome(const hf_error *why)
+{
+    return why->code == HF_EAUTH && why->native == ZK_AUTH_FAILED;
+}
+
 /* Once round.  Of several reasons the one that a user can do something about
  * is told. */
 static int try_members(attempt *a, size_t *ret_which)
@@ -136,8 +143,10 @@ static int try_members(attempt *a, size_t *ret_which)
             return 0;
         if (a->why.code == 0 || a->why.code == HF_EUNAVAIL)
             a->why = why;
-        if (code == HF_EAUTH && why.native == ZK_AUTH_FAILED)
+        if (is_unwelcome(&why)) {
+            a->why = why;
             return code;
+        }
     }
     if (a->why.code == 0)
         hfd_error(&a->why, HF_EUNAVAIL, "zookeeper", ECANCELED,
@@ -269,7 +278,7 @@ int zk_dial_attempt(zk_wire *wire, zk_call *begin, hf_nsec deadline,
     code = try_members(&a, &which);
     if (code == 0)
         over = read_verdict(&a);
-    else if (code == HF_EAUTH && a.hello.ask.session != 0)
+    else if (is_unwelcome(&a.why) && a.hello.ask.session != 0)
         over = "the server refused user and password";
     if (code == 0 && over)
         hf__link_close(a.hello.link, false);

@@ -118,6 +118,23 @@ def processor_seconds():
     return used.ru_utime + used.ru_stime
 
 
+def is_unsafe(problem):
+    """False: a machine that is too busy may be guilty of it (I6, I9, a server
+    that is slow to start), and ./check may try again.  Never of a crash, nor
+    of what is left behind."""
+    return not (re.match(r"I(6|9)\b", problem)
+                or re.match(r"I10: (?!client |the checker )[^:]* ("
+                            r"does not come (up|back)|"
+                            r"did not find a leader again)\b", problem))
+
+
+def show_problems(problems):
+    if any(is_unsafe(problem) for problem in problems):
+        print("  unsafe: violated, from what the clients were told:")
+    for problem in problems[:20]:
+        print("  " + problem)
+
+
 def run_one(options, name):
     """The sitting, or None: it could not be run."""
     one = sitting.Sitting(options, name, options.seed)
@@ -126,6 +143,7 @@ def run_one(options, name):
         one.run()
     except NoServer as problem:
         print("FAIL %s: %s" % (name, problem))
+        show_problems(one.problems)  # what it had seen before is no excuse
         return None
     counts = one.counts
     if options.planted or options.claim:
@@ -142,11 +160,7 @@ def run_one(options, name):
               counts["allowed"], len(one.problems),
               time.monotonic() - begin, processor_seconds() - busy))
     if one.problems:
-        # Of the rest a machine that is too busy may be guilty.
-        if not all(re.match(r"I(6|8|9|10)\b", p) for p in one.problems):
-            print("  unsafe: violated, from what the clients were told:")
-        for problem in one.problems[:20]:
-            print("  " + problem)
+        show_problems(one.problems)
         print(one.output)
         print("  diaries in %s; again: ./campaign --stores %s --seed %d "
               "--minutes %g" % (getattr(one, "kept", "?"), name, options.seed,

@@ -8,8 +8,9 @@
  *
  * Promises: every command that goes out is a whole one; every operation ends,
  * once, with an outcome and a code that it may have; a place that is answered
- * has a verdict, and times that can be counted with; nothing is left in
- * memory. */
+ * has a verdict, and times that can be counted with; no session lasts longer
+ * than it asked for; a grant has a token where the store has tokens, and
+ * nothing else has one; nothing is left in memory. */
 #include "host.h"
 
 #include <sys/epoll.h>
@@ -38,6 +39,7 @@ static redis_wire *wires;
 static fuzz_input in;
 static hf_id rid, sid;
 static unsigned calls;
+static uint32_t caps;
 
 int redis_wire_open(redis_wire **ret, const redis_settings *settings,
                     const redis_listener *listener, hf_error *err)
@@ -288,11 +290,15 @@ static int emit_row(const hf_row *row, void *user)
     return 0;
 }
 
-static void check_place(const hf_place *place)
+static void check_place(const hf_place *place, bool left)
 {
     PROMISE(place->verdict == HF_GRANTED || place->verdict == HF_WAITS ||
             place->verdict == HF_GONE);
     PROMISE(place->remaining >= 0 && place->look_in >= 0);
+    PROMISE(place->verdict == HF_GRANTED || place->token == 0);
+    /* Of a leave the verdict says what it was. */
+    PROMISE(left || place->verdict != HF_GRANTED || place->token != 0 ||
+            !(caps & HF_CAP_TOKEN));
 }
 
 static void ask(const hf_driver *driver, hf_store *store)
@@ -336,11 +342,11 @@ static void ask(const hf_driver *driver, hf_store *store)
     PROMISE(op.outcome == HF_APPLIED || op.outcome == HF_NOT_APPLIED ||
             op.outcome == HF_UNKNOWN);
     PROMISE(op.error.code < 0 || op.outcome == HF_APPLIED);
-    PROMISE(op.remaining >= 0);
+    PROMISE(op.remaining >= 0 && op.remaining <= op.ttl);
     if (op.error.code == 0 &&
         (op.kind == HF_OP_JOIN || op.kind == HF_OP_RECHECK ||
          op.kind == HF_OP_LEAVE || op.kind == HF_OP_CONFIRM))
-        check_place(&place);
+        check_place(&place, op.kind == HF_OP_LEAVE);
 }
 
 /* A message on a channel that was listened to. */
@@ -378,7 +384,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     hf_store *store = NULL;
     hf_url *url = NULL;
     hf_error err = {.code = 0};
-    uint32_t caps;
 
     in = (fuzz_input){data, data + size};
     calls = 0;

@@ -8,7 +8,9 @@
  *
  * Promises: every operation ends, once, with an outcome and a code that it may
  * have; success is said only of what was answered; a place that is answered has
- * a verdict, and times that can be counted with; nothing is left in memory. */
+ * a verdict, and times that can be counted with; no session lasts longer than
+ * it asked for; a grant has a token where the store has tokens, and nothing
+ * else has one; nothing is left in memory. */
 #include "host.h"
 
 #include <holdfast/holdfast.h>
@@ -25,6 +27,7 @@ typedef struct world {
     bool opening;
     unsigned answers, clashes;
     hf_id rid, sid;
+    uint32_t caps;
 } world;
 
 /* ---- The database -------------------------------------------------------- */
@@ -232,12 +235,16 @@ static int emit_row(const hf_row *row, void *user)
     return 0;
 }
 
-static void check_place(const hf_place *place)
+static void check_place(const world *w, const hf_place *place, bool left)
 {
     PROMISE(place->verdict == HF_GRANTED || place->verdict == HF_WAITS ||
             place->verdict == HF_GONE || place->verdict == HF_JUDGE);
     PROMISE(place->remaining >= 0 && place->look_in >= 0);
     PROMISE(place->verdict != HF_GONE || place->reason <= 0);
+    PROMISE(place->verdict == HF_GRANTED || place->token == 0);
+    /* Of a leave the verdict says what it was. */
+    PROMISE(left || place->verdict != HF_GRANTED || place->token != 0 ||
+            !(w->caps & HF_CAP_TOKEN));
 }
 
 static void ask(world *w, hf_store *store)
@@ -279,11 +286,11 @@ static void ask(world *w, hf_store *store)
             op.outcome == HF_UNKNOWN);
     PROMISE(op.error.code <= 0);
     PROMISE(op.error.code != 0 || op.outcome == HF_APPLIED);
-    PROMISE(op.remaining >= 0);
+    PROMISE(op.remaining >= 0 && op.remaining <= op.ttl);
     if (op.error.code == 0 &&
         (op.kind == HF_OP_JOIN || op.kind == HF_OP_RECHECK ||
          op.kind == HF_OP_LEAVE || op.kind == HF_OP_CONFIRM))
-        check_place(&place);
+        check_place(w, &place, op.kind == HF_OP_LEAVE);
 }
 
 /* What a push says, as a listener reads it. */
@@ -315,13 +322,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     hf_store *store = NULL;
     hf_url *url = NULL;
     hf_error err = {.code = 0};
-    uint32_t caps;
 
     w.base.dialect = dialects[how / 8 % 3];
     w.rid.bytes[15] = w.sid.bytes[14] = 1;
     PROMISE(hf__url_parse(&url, urls[how % 5], &err) == 0);
     w.opening = how % 5 != 1; /* strict: what it asks may be answered so, too */
-    if (sql_store_open(&store, &w.base, formats, url, &host, &caps, &err) ==
+    if (sql_store_open(&store, &w.base, formats, url, &host, &w.caps, &err) ==
         0) {
         w.opening = false;
         for (unsigned i = 0; i < OPS && w.in.at < w.in.end; i++) {

@@ -144,7 +144,7 @@ static void add_certificates(word_list *list, const ensemble *e)
 {
     add_word(list, "HF_TEST_CERTS=%s", test_certificates());
     add_word(list, "HF_TEST_CERT=%s",
-             e->options.wrong_name ? "wrong" : "server");
+             e->options.expired ? "expired" : "server");
 }
 
 static void make_zookeeper(word_list *list, const ensemble *e, int i)

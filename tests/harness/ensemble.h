@@ -17,13 +17,13 @@ typedef enum ensemble_kind { ON_ZOOKEEPER, ON_ETCD } ensemble_kind;
 enum { ENSEMBLE_MOST = 3 };
 
 typedef struct ensemble_options {
-    int members; /* 0: one */
-    bool links;  /* members and clients meet through links (links.h) */
-    bool tls;    /* ZooKeeper: a second port, client certificates looked at if
+    int members;  /* 0: one */
+    bool links;   /* members and clients meet through links (links.h) */
+    bool tls;     /* ZooKeeper: a second port, client certificates looked at if
                     one comes; etcd: the port is for TLS with client
                     certificates.  server.pem of test_certificates() */
-    bool wrong_name;      /* with wrong.pem instead */
-    bool auth;            /* etcd: users keeper and root, password s3cret */
+    bool expired; /* with expired.pem instead */
+    bool auth;    /* etcd: users keeper and root, password s3cret */
     const char *more[12]; /* further lines of zoo.cfg, words for etcd */
 } ensemble_options;
 

@@ -123,7 +123,7 @@ static void certificates_are_made(void)
     char path[300];
     const char *names[] = {"ca.pem",     "other-ca.pem", "server.pem",
                            "server.key", "wrong.pem",    "client.pem",
-                           "client.key"};
+                           "client.key", "expired.pem",  "expired.key"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", test_certificates(), names[i]);

@@ -74,7 +74,9 @@ static void add_pair(word_list *list, const char *name, const char *value)
 static void add_tls(word_list *list, const server *s)
 {
     const char *certs = test_certificates();
-    const char *which = s->options.wrong_name ? "wrong" : "server";
+    const char *which = s->options.expired      ? "expired"
+                        : s->options.wrong_name ? "wrong"
+                                                : "server";
 
     add_word(list, "--tls-port");
     add_word(list, "%d", s->tls_port);

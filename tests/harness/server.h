@@ -15,6 +15,7 @@ typedef struct server_options {
     bool tls;             /* a TLS port with server.pem, for anybody */
     bool tls_clients;     /* the same, for clients with a certificate */
     bool wrong_name;      /* with wrong.pem instead */
+    bool expired;         /* with expired.pem instead */
     bool aof;             /* appendonly yes, appendfsync always */
     const char *password; /* of the user `default`; NULL: none */
     const char *more[24]; /* further words for the server, NULL-ended */
@@ -53,8 +54,8 @@ long long server_number(server *s, const char *format, ...)
 const char *server_info(server *s, const char *field);
 
 /* A folder with ca.pem, other-ca.pem, server.pem and .key (localhost and
- * 127.0.0.1), wrong.pem and .key (another name), client.pem and .key; made in
- * the test's folder at the first call. */
+ * 127.0.0.1), wrong.pem and .key (another name), expired.pem and .key (of long
+ * ago), client.pem and .key; made in the test's folder at the first call. */
 const char *test_certificates(void);
 
 #endif

@@ -181,7 +181,10 @@ static void make_words(word_list *list, const sql_server *s)
     add_word(list, "env");
     if (opt->tls || opt->wrong_name) {
         add_word(list, "HF_SQL_CERTS=%s", test_certificates());
-        add_word(list, "HF_SQL_CERT=%s", opt->wrong_name ? "wrong" : "server");
+        add_word(list, "HF_SQL_CERT=%s",
+                 opt->expired      ? "expired"
+                 : opt->wrong_name ? "wrong"
+                                   : "server");
     }
     if (opt->copies)
         add_word(list, "HF_SQL_COPY_OF=%d", opt->copies->port);

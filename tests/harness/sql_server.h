@@ -20,6 +20,7 @@ typedef struct sql_server sql_server;
 typedef struct sql_server_options {
     bool tls;             /* with server.pem of test_certificates() */
     bool wrong_name;      /* with wrong.pem instead */
+    bool expired;         /* with expired.pem instead */
     sql_server *behind;   /* PgBouncer: the PostgreSQL behind it */
     sql_server *copies;   /* PostgreSQL: a hot standby of this one */
     int disk_mb;          /* its data on a disk of this size that lasts as long

@@ -228,6 +228,13 @@ static void on_gone(checker *c, const sim_event *e)
     t->until = e->at;
 }
 
+/* Is "come again later" an answer to this request?  The weather's fault, or
+ * nobody's: who asks when it is calm must be served (I6, I9). */
+static bool has_weather(const checker *c, const task *t)
+{
+    return !c->calm || t->asked < c->calm;
+}
+
 static void on_release(checker *c, const sim_event *e)
 {
     task *t = &c->tasks[e->task];
@@ -250,7 +257,10 @@ static void on_released(checker *c, const sim_event *e)
             "the release says that it was held all the time, but another "
             "was granted");
     if (e->code == HF_EINTERNAL || e->code == HF_ENOTHELD ||
-        e->code == HF_EOWNER)
+        e->code == HF_EOWNER ||
+        (!has_weather(c, t) &&
+         (e->code == HF_EUNAVAIL || e->code == HF_ENOMEM ||
+          e->code == HF_EUNKNOWN)))
         sim_convict(c, 4, e->task, e->task, "a release is answered %s",
                     hf_error_name(e->code));
     t->state = DONE;
@@ -287,6 +297,7 @@ static void on_refused(checker *c, const sim_event *e)
     case HF_EUNAVAIL:
     case HF_ENOMEM:
     case HF_EFULL:
+        fits = has_weather(c, t);
         break;
     default:
         fits = false;

@@ -9,12 +9,14 @@
  *   I3  what is fenced by tokens never refuses one who still holds
  *   I4  answers are true: a grant has one in the store behind it, 0 from a
  *       release means that nobody else was granted meanwhile, a loss has a
- *       reason, a dying hold is not handed out
+ *       reason, a dying hold is not handed out, nobody who asks in calm
+ *       weather is told to come again
  *   I5  a belief ends before the store grants to a rival
  *   I6  in calm weather a grant is told at once
  *   I7  first come, first served: in the store, and in one process
  *   I8  nothing is left behind
  *   I9  with faults healed, everybody is served or told
+ *   I10 there is a whole record to judge; the rest of it is main.c's
  *
  * A belief is [told, until): `until` is what the caller was told remains, in
  * true time, so a caller who is paused past it is no violation. */
@@ -161,6 +163,10 @@ bool sim_check(const sim_history *history, sim_verdict *ret)
     *ret = (sim_verdict){.invariant = 0};
     for (c.i = 0; c.i < history->count && !ret->invariant; c.i++)
         look_at(&c, &history->events[c.i]);
+    if (history->full && history->count) {
+        c.i = history->count - 1;
+        sim_convict(&c, 10, 0, 0, "the record is full: the rest is missing");
+    }
     return ret->invariant == 0;
 }
 

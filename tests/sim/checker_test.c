@@ -278,6 +278,37 @@ static void i4_timed_out_too_early(void)
     expect_verdict(4);
 }
 
+static void good_refused_by_the_weather(void)
+{
+    ask(0, 1, 1);
+    add(SIM_CALM, 1, 0, 0);
+    add(SIM_REFUSED, 5, 1, 1)->code = HF_EUNAVAIL;
+    end(300);
+    expect_verdict(0);
+}
+
+static void i4_come_again_in_calm(void)
+{
+    static const int codes[] = {HF_EUNAVAIL, HF_ENOMEM, HF_EFULL};
+
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        add(SIM_CALM, 1, 0, 0);
+        ask(1, 1, 1);
+        add(SIM_REFUSED, 5, 1, 1)->code = codes[i];
+        end(300);
+        expect_verdict(4);
+    }
+}
+
+static void i4_unknown_release_in_calm(void)
+{
+    add(SIM_CALM, 1, 0, 0);
+    take(1, 1, 1, 5, 1000);
+    release(10, 1, 1, HF_EUNKNOWN);
+    end(300);
+    expect_verdict(4);
+}
+
 static void i4_answered_twice(void)
 {
     take(0, 1, 1, 5, 100);
@@ -354,6 +385,14 @@ static void i9_release_never_answered(void)
     expect_verdict(9);
 }
 
+static void i10_record_is_full(void)
+{
+    take(0, 1, 1, 5, 1000);
+    release(10, 1, 1, 0);
+    history.full = true;
+    expect_verdict(10);
+}
+
 static void good_crash_ends_everything(void)
 {
     take(0, 1, 1, 5, 1000);
@@ -389,6 +428,9 @@ int main(int argc, char **argv)
         TEST(i4_granted_after_the_end),
         TEST(i4_busy_though_it_waits),
         TEST(i4_timed_out_too_early),
+        TEST(good_refused_by_the_weather),
+        TEST(i4_come_again_in_calm),
+        TEST(i4_unknown_release_in_calm),
         TEST(i4_answered_twice),
         TEST(i5_granted_under_a_belief),
         TEST(i6_told_late),
@@ -398,6 +440,7 @@ int main(int argc, char **argv)
         TEST(i8_memory_left),
         TEST(i9_never_answered),
         TEST(i9_release_never_answered),
+        TEST(i10_record_is_full),
     };
 
     return run_tests(argc, argv, "sim_checker", cases,

@@ -63,7 +63,7 @@ typedef struct sim_event {
 typedef struct sim_history {
     sim_event *events;
     size_t count, room;
-    bool full; /* some are missing: nothing can be concluded */
+    bool full; /* some are missing: no verdict, and so not good */
 } sim_history;
 
 /* The next event, to be filled in. */
