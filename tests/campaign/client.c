@@ -121,8 +121,12 @@ static void *list_entries(void *arg)
 
         /* A store that is away just now is somebody else's business. */
         (void)hf_list(c->s, "camp/", note_entry, &l, NULL);
-        for (int i = 0; i < LOOK_MS / TICK_MS && !atomic_load(&c->stop); i++)
-            pause_ms(TICK_MS);
+        if (atomic_load(&c->arena->crowd))
+            pause_ms(TICK_MS / 5);
+        else
+            for (int i = 0; i < LOOK_MS / TICK_MS && !atomic_load(&c->stop);
+                 i++)
+                pause_ms(TICK_MS);
     }
     return NULL;
 }

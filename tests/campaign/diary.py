@@ -17,7 +17,8 @@ LIVES = 4096
 KEYS = 16
 ODD_AT = KEYS * 8 + LIVES * 4 * 2
 HURRY_AT = ODD_AT + 4
-ARENA_SIZE = ODD_AT + 8
+CROWD_AT = HURRY_AT + 4
+ARENA_SIZE = ODD_AT + 16
 
 
 def now_ns():
@@ -87,3 +88,6 @@ class Arena:
 
     def set_hurry(self, on):
         self.put(HURRY_AT, on)
+
+    def set_crowd(self, on):
+        self.put(CROWD_AT, on)

@@ -108,6 +108,7 @@ typedef struct camp_arena {
     _Atomic uint32_t inside[CAMP_LIVES], waiting[CAMP_LIVES];
     _Atomic uint32_t odd;   /* set: turns are about the keys with odd names */
     _Atomic uint32_t hurry; /* set: nobody stays inside for long */
+    _Atomic uint32_t crowd; /* set: all want one key, and come and go */
 } camp_arena;
 
 #endif

@@ -32,17 +32,18 @@ static bool ends_by_itself(const camp_case *c, const camp_task *t, int64_t at)
 
 static void judge_reason(camp_case *c, const camp_task *t)
 {
-    int64_t at = t->lost;
+    int64_t at = t->lost, until = at;
     int code = HF_EEXPIRED;
 
     if (!at && t->released &&
         hf_error_class(t->release_code) == HF_CLASS_LOST) {
         at = t->release_called;
+        until = t->release_answered; /* it may have befallen it on its way */
         code = t->release_code;
     }
-    if (!t->granted || !at || ends_by_itself(c, t, at))
+    if (!t->granted || !at || ends_by_itself(c, t, until))
         return;
-    if (!camp_reason(c, code, t->life, at, at))
+    if (!camp_reason(c, code, t->life, at, until))
         camp_convict(c, 4, at, t, NULL, "told LOST, and nothing befell it");
 }
 

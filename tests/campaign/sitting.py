@@ -288,11 +288,15 @@ class Sitting:
         self.diary.write("HEALED", code=8)
 
     def rest(self, seconds):
-        """Nobody strikes; but a client may crash all the same."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            self.look_after()
-            time.sleep(0.05)
+        """Nobody strikes; but a client may crash all the same.  In the second
+        half all want one key, so that it shows who is served first."""
+        for crowd in (0, 1):
+            self.arena.set_crowd(crowd)
+            end = time.monotonic() + seconds / 2
+            while time.monotonic() < end:
+                self.look_after()
+                time.sleep(0.05)
+        self.arena.set_crowd(0)
 
     def claims_more(self):
         """What is to be convicted must have had its chance: a fault may find

@@ -278,6 +278,25 @@ static void choose_key(camp_turn *t)
     }
 }
 
+/* Among many who want the same: whoever was served stays away until its
+ * process can be told from one that never left (rules_order.c). */
+static void take_turn_in_crowd(camp_worker *w)
+{
+    camp_client *c = w->c;
+    camp_turn t = {.w = w, .mode = HF_EXCLUSIVE};
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = HF_FOREVER};
+
+    if (camp_take(&t, &opt, 0)) {
+        atomic_fetch_add(&c->arena->inside[c->life], 1);
+        camp_check(&t);
+        sleep_us(15000);
+        camp_check(&t);
+        atomic_fetch_sub(&c->arena->inside[c->life], 1);
+        give(&t);
+    }
+    sleep_us(25000 + camp_draw(w, 30000));
+}
+
 static void take_turn(camp_worker *w)
 {
     camp_client *c = w->c;
@@ -312,7 +331,11 @@ void *camp_work(void *worker)
 
     the_client = w->c;
     camp_name_thread();
-    while (!atomic_load(&w->c->stop))
-        take_turn(w);
+    while (!atomic_load(&w->c->stop)) {
+        if (atomic_load(&w->c->arena->crowd))
+            take_turn_in_crowd(w);
+        else
+            take_turn(w);
+    }
     return NULL;
 }
