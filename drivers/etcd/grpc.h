@@ -103,6 +103,9 @@ typedef struct grpc_listener {
 /* Opens the first connection, on this thread, and authenticates. */
 int grpc_open(grpc_channel **ret, const grpc_settings *settings,
               const grpc_listener *listener, hf_error *err);
+/* From now on nothing is dialled and the listener is told of no connection; who
+ * dials is waited for.  Then what the listener needs may go, before close. */
+void grpc_stop(grpc_channel *channel);
 void grpc_close(grpc_channel *channel); /* no calls or streams are under way */
 void grpc_abandon(grpc_channel *channel);
 

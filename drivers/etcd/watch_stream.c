@@ -339,8 +339,11 @@ etcd_watcher *etcd_watch_new(hf_store *store)
     return w;
 }
 
+/* First of all nobody dials any more: a connection that comes to stand would be
+ * told to us. */
 void etcd_watch_free(etcd_watcher *w)
 {
+    grpc_stop(w->store->channel);
     etcd_watch_drop_all(w);
     pthread_mutex_lock(&w->mu);
     w->closing = true;
