@@ -9,7 +9,7 @@
 
 #include "etcd_scene.h"
 
-enum { LATE_MS = 300 };
+enum { LATE_MS = 300, YOUNG_MS = 1100 };
 
 /* The store is closed while its connection is being opened again: the one that
  * comes to stand then is told to nobody. */
@@ -27,8 +27,56 @@ static void closed_while_it_dials(void)
     EXPECT_EQ(atomic_load(&watch.asked), 1);
 }
 
+/* ---- Streams that are refused ------------------------------------------- */
+
+/* As a member does that has no leader. */
+static bool refuse_stream(player *p, uint32_t stream,
+                          const unsigned char *bytes, size_t len)
+{
+    (void)bytes;
+    (void)len;
+    watch.fd = p->fd;
+    say_headers(p, stream, "200", "application/grpc");
+    say_trailers(p, stream, "14", "etcdserver: no leader");
+    say_frame(p, 4, RESET, 0, stream, "\0\0\0\0");
+    atomic_fetch_add(&watch.asked, 1);
+    return true;
+}
+
+static bool answer_well(player *p, uint32_t stream)
+{
+    say_well(p, stream);
+    return true;
+}
+
+/* It is not opened again and again: by the next look, which comes late enough,
+ * or when another connection stands. */
+static void no_leader(void)
+{
+    scene *s = scene_open(answer_well, refuse_stream);
+    hf_place place;
+
+    wait_in_queue(s, &place, HEARD);
+    AWAIT(atomic_load(&watch.asked) >= 1);
+    test_sleep_ms(YOUNG_MS);
+    EXPECT_EQ(atomic_load(&watch.asked), 1);
+    wait_in_queue(s, &place, HEARD);
+    AWAIT(atomic_load(&watch.asked) >= 2);
+    for (int i = 0; i < 20; i++) { /* many look at once */
+        test_sleep_ms(10);
+        wait_in_queue(s, &place, HEARD);
+    }
+    EXPECT_EQ(atomic_load(&watch.asked), 2);
+    shutdown(watch.fd, SHUT_RDWR);
+    AWAIT(put(s->store.channel, "x", PATIENCE_MS) == HF_APPLIED);
+    AWAIT(atomic_load(&watch.asked) >= 3);
+    EXPECT_EQ(atomic_load(&s->p.connections), 2);
+    scene_close(s);
+}
+
 static const test_case cases[] = {
     TEST_LIMIT(closed_while_it_dials, 120),
+    TEST_LIMIT(no_leader, 120),
 };
 
 int main(int argc, char **argv)

@@ -120,7 +120,8 @@ void grpc_move(grpc_channel *channel, const char *why);
  * connection is cut when that is not answered. */
 void grpc_look(grpc_channel *channel);
 /* "host:port" of the member that it is connected to, or ""; and how many
- * connections stood so far: a number by which the user sees a change. */
+ * connections stood so far: a number by which the user sees a change.  room 0:
+ * the number alone. */
 unsigned grpc_member(grpc_channel *channel, char *buf, size_t room);
 /* One call to member i over a connection of its own, for the doctor; *ret is
  * hfd_alloc'ed. */

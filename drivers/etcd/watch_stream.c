@@ -13,7 +13,9 @@
  * that one key has gone.
  *
  * Message lost: the stream ends with its connection, and what is wanted is
- * asked for anew when the next one stands.  Two of us: the stream is used
+ * asked for anew when the next one stands.  A member without a leader ends it
+ * as soon as it is open: on one connection it is opened once a second at most,
+ * and then by the next look.  Two of us: the stream is used
  * without mu, as it may call back; watches have numbers of ours that are used
  * once, so an answer to a question of an earlier stream is recognised.  Paused
  * here: others wait for the timed look.  Knows nothing of who may hold. */
@@ -22,6 +24,7 @@
 #include <string.h>
 
 static const hf_nsec keep_idle = HF_MS(10000);
+static const hf_nsec reopen_after = HF_MS(1000);
 
 /* ---- Asking ------------------------------------------------------------- */
 
@@ -72,22 +75,33 @@ static bool ask_next(etcd_watcher *w, const hf_place *place)
     return more;
 }
 
+/* With mu held: is it to be opened now, on the connection of that number? */
+static bool may_open(const etcd_watcher *w, unsigned stood, hf_nsec now)
+{
+    return !w->open && !w->closing &&
+           (stood != w->stood || now - w->opened > reopen_after);
+}
+
 void etcd_watch_open(etcd_watcher *w, const hf_place *place)
 {
+    unsigned stood = grpc_member(w->store->channel, NULL, 0);
+    hf_nsec now = hfd_now();
     bool open;
     hf_error err;
 
     pthread_mutex_lock(&w->mu);
-    open = !w->open && !w->closing;
+    open = may_open(w, stood, now);
     if (open) {
         w->open = true; /* before: it may end before the call returns */
-        w->opened = hfd_now();
+        w->opened = now;
+        w->stood = stood;
     }
     pthread_mutex_unlock(&w->mu);
     if (open && grpc_stream_open(w->store->channel, &w->stream, &err) != 0) {
         /* No connection stands: etcd_watch_standing comes when one does. */
         pthread_mutex_lock(&w->mu);
         w->open = false;
+        w->stood = 0;
         pthread_mutex_unlock(&w->mu);
     }
     /* A new stream has none of them. */
@@ -286,8 +300,8 @@ static void on_message(grpc_stream *stream, const void *bytes, size_t len)
 static void on_ended(grpc_stream *stream, grpc_code code, const hf_error *why)
 {
     etcd_watcher *w = stream->ctx;
-    bool again;
 
+    (void)code;
     pthread_mutex_lock(&w->mu);
     w->open = false;
     for (size_t i = 0; i < ETCD_BUCKETS; i++) {
@@ -298,14 +312,9 @@ static void on_ended(grpc_stream *stream, grpc_code code, const hf_error *why)
                 etcd_queue_free(w, q);
         }
     }
-    /* One that the server ends as soon as it stands is opened by the next
-     * look. */
-    again = !w->closing &&
-            (code == GRPC_UNAVAILABLE || hfd_now() - w->opened > HF_MS(1000));
     pthread_mutex_unlock(&w->mu);
     hfd_log(HF_LOG_DEBUG, "etcd: the stream of watches ended: %s", why->text);
-    if (again)
-        etcd_watch_standing(w);
+    etcd_watch_standing(w);
 }
 
 void etcd_watch_standing(etcd_watcher *w)
