@@ -8,6 +8,8 @@
 #include "harness/runner.h"
 
 #include "etcd_scene.h"
+#include "grpc_inside.h"
+#include "watch.h"
 
 enum { LATE_MS = 300, YOUNG_MS = 1100 };
 
@@ -74,9 +76,58 @@ static void no_leader(void)
     scene_close(s);
 }
 
+/* ---- Two at once -------------------------------------------------------- */
+
+typedef struct comer {
+    scene *s;
+    const char *key;
+    hf_place place;
+    pthread_t thread;
+} comer;
+
+static void *run_comer(void *arg)
+{
+    comer *c = arg;
+
+    wait_at(c->s, &c->place, c->key, HEARD);
+    return NULL;
+}
+
+static bool is_opening(etcd_watcher *w)
+{
+    bool open;
+
+    pthread_mutex_lock(&w->mu);
+    open = w->open;
+    pthread_mutex_unlock(&w->mu);
+    return open;
+}
+
+/* Somebody begins to wait while another one's thread is about to open the
+ * stream: both keys are watched in the end. */
+static void comes_while_it_opens(void)
+{
+    scene *s = scene_open(answer_nothing, on_watch);
+    comer first = {.s = s, .key = "k"}, second = {.s = s, .key = "l"};
+    grpc_conn *conn = grpc_current(s->store.channel);
+
+    EXPECT(conn != NULL);
+    EXPECT(hf__pipe_begin(conn->pipe) != NULL); /* nobody else sends */
+    EXPECT_EQ(pthread_create(&first.thread, NULL, run_comer, &first), 0);
+    AWAIT(is_opening(s->store.watcher));
+    EXPECT_EQ(pthread_create(&second.thread, NULL, run_comer, &second), 0);
+    pthread_join(second.thread, NULL);
+    hf__pipe_end(conn->pipe);
+    pthread_join(first.thread, NULL);
+    grpc_conn_drop(conn);
+    AWAIT(atomic_load(&watch.asked) == 2);
+    scene_close(s);
+}
+
 static const test_case cases[] = {
     TEST_LIMIT(closed_while_it_dials, 120),
     TEST_LIMIT(no_leader, 120),
+    TEST_LIMIT(comes_while_it_opens, 120),
 };
 
 int main(int argc, char **argv)

@@ -16,7 +16,8 @@
  * asked for anew when the next one stands.  A member without a leader ends it
  * as soon as it is open: on one connection it is opened once a second at most,
  * and then by the next look.  Two of us: the stream is used
- * without mu, as it may call back; watches have numbers of ours that are used
+ * without mu, as it may call back; who opens it asks for
+ * whatever is wanted when it is open, and nobody else does before; watches have numbers of ours that are used
  * once, so an answer to a question of an earlier stream is recognised.  Paused
  * here: others wait for the timed look.  Knows nothing of who may hold. */
 #include "watch.h"
@@ -28,15 +29,28 @@ static const hf_nsec reopen_after = HF_MS(1000);
 
 /* ---- Asking ------------------------------------------------------------- */
 
-static void send_buf(etcd_watcher *w, hf__buf *out)
+static bool send_buf(etcd_watcher *w, hf__buf *out)
 {
     hf_error err;
-
-    /* If it cannot be sent, `ended` has come or will come. */
-    if (!out->failed)
+    bool sent =
+        !out->failed &&
         grpc_stream_send(w->store->channel, &w->stream, out->data + out->start,
-                         hf__buf_len(out), NULL, &err);
+                         hf__buf_len(out), NULL, &err) == 0;
+
     hf__buf_done(out);
+    return sent;
+}
+
+/* It could not be asked for: there was no memory, or the stream has ended. */
+static void not_asked(etcd_watcher *w, int64_t id)
+{
+    etcd_queue *q;
+
+    pthread_mutex_lock(&w->mu);
+    q = etcd_queue_by_watch(w, id);
+    if (q)
+        etcd_queue_unwatched(w, q);
+    pthread_mutex_unlock(&w->mu);
 }
 
 /* The queue of this place, or any that somebody waits in; with mu held. */
@@ -52,27 +66,33 @@ static etcd_queue *find_wanted(etcd_watcher *w, const hf_place *place)
     return q && q->state == ETCD_WATCH_NONE && q->waiters ? q : NULL;
 }
 
-/* One watch that is wanted and not asked for; false: there is none. */
+/* One watch that is wanted and not asked for; false: there is none, or the
+ * timed look has to do. */
 static bool ask_next(etcd_watcher *w, const hf_place *place)
 {
     hf__buf out = {.data = NULL};
+    int64_t id = 0;
     etcd_queue *q;
-    bool more;
 
     pthread_mutex_lock(&w->mu);
-    q = w->open ? find_wanted(w, place) : NULL;
+    q = w->open && w->opening == 0 ? find_wanted(w, place) : NULL;
     if (q) {
         etcd_name_queue(&w->names, w->store, q->key, q->key_len);
         etcd_ask_watch(&out, w->last_id + 1, w->names.dir, w->names.dir_end,
                        q->heard ? q->heard + 1 : 0, q->former);
-        if (!out.failed)
+        if (!out.failed) {
             etcd_queue_watched(w, q);
+            id = q->id;
+        }
     }
     pthread_mutex_unlock(&w->mu);
-    more = q && !place && !out.failed; /* else the timed look has to do */
-    if (q)
-        send_buf(w, &out);
-    return more;
+    if (!q)
+        return false;
+    if (send_buf(w, &out))
+        return !place;
+    if (id)
+        not_asked(w, id);
+    return false;
 }
 
 /* With mu held: is it to be opened now, on the connection of that number? */
@@ -86,25 +106,30 @@ void etcd_watch_open(etcd_watcher *w, const hf_place *place)
 {
     unsigned stood = grpc_member(w->store->channel, NULL, 0);
     hf_nsec now = hfd_now();
-    bool open;
+    bool open, failed;
     hf_error err;
 
     pthread_mutex_lock(&w->mu);
     open = may_open(w, stood, now);
     if (open) {
+        w->opening++;
         w->open = true; /* before: it may end before the call returns */
         w->opened = now;
         w->stood = stood;
     }
     pthread_mutex_unlock(&w->mu);
-    if (open && grpc_stream_open(w->store->channel, &w->stream, &err) != 0) {
-        /* No connection stands: etcd_watch_standing comes when one does. */
+    if (open) {
+        failed = grpc_stream_open(w->store->channel, &w->stream, &err) != 0;
         pthread_mutex_lock(&w->mu);
-        w->open = false;
-        w->stood = 0;
+        w->opening--;
+        if (failed) {
+            /* No connection stands: etcd_watch_standing comes when one does. */
+            w->open = false;
+            w->stood = 0;
+        }
         pthread_mutex_unlock(&w->mu);
     }
-    /* A new stream has none of them. */
+    /* A new stream has none of them, nor of those that came meanwhile. */
     while (ask_next(w, open ? NULL : place))
         ;
 }
