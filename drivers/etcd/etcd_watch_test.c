@@ -124,10 +124,99 @@ static void comes_while_it_opens(void)
     scene_close(s);
 }
 
+/* ---- Watches that are refused ------------------------------------------- */
+
+static struct {
+    const char *reason;
+    bool nameless; /* it does not say which */
+} refusal;
+
+/* The second that is asked for. */
+static bool refuse_second(player *p, uint32_t stream,
+                          const unsigned char *bytes, size_t len)
+{
+    hf__buf out = {.data = NULL};
+    pb_reader reader = pb_read(bytes + PREFIX, len - PREFIX);
+    pb_field field;
+
+    if (atomic_load(&watch.asked) != 1)
+        return on_watch(p, stream, bytes, len);
+    EXPECT(pb_next(&reader, &field));
+    EXPECT_EQ(field.number, 1);
+    add_header_of(&out, HEARD, 4);
+    pb_int(&out, 2,
+           refusal.nameless ? -1 : number_in(field.bytes, field.len, 7));
+    pb_int(&out, 3, 1);
+    pb_int(&out, 4, 1);
+    pb_bytes(&out, 6, refusal.reason, strlen(refusal.reason));
+    say_message(p, stream, &out);
+    hf__buf_done(&out);
+    atomic_fetch_add(&watch.asked, 1);
+    return true;
+}
+
+static void expect_watched(scene *s)
+{
+    etcd_watcher *w = s->store.watcher;
+    hf_place k, l;
+
+    atomic_store(&s->store.heard, hfd_now());
+    wait_at(s, &k, "k", HEARD);
+    AWAIT(atomic_load(&watch.asked) == 1);
+    test_sleep_ms(YOUNG_MS);
+    wait_at(s, &l, "l", HEARD);
+    AWAIT(atomic_load(&watch.asked) == 4);
+    EXPECT(watch.start[2] + watch.start[3] == HEARD + 1);
+    AWAIT(etcd_watch_vouches(w, &k) && etcd_watch_vouches(w, &l));
+    EXPECT_EQ(atomic_load(&s->changed), 0);
+}
+
+/* What the stream stands for is not valid any more: another one is opened, and
+ * all is asked for again, the first behind what it has heard. */
+static void watch_is_refused(void)
+{
+    scene *s;
+
+    refusal.reason = "rpc error: code = PermissionDenied";
+    for (int i = 0; i < 2; i++) {
+        refusal.nameless = i == 1;
+        atomic_store(&watch.asked, 0);
+        s = scene_open(answer_nothing, refuse_second);
+        expect_watched(s);
+        scene_close(s);
+    }
+}
+
+static bool answer_login(player *p, uint32_t stream)
+{
+    hf__buf out = {.data = NULL};
+
+    add_header_of(&out, HEARD, 4);
+    pb_bytes(&out, 2, "token", 5);
+    say_headers(p, stream, "200", "application/grpc");
+    say_message(p, stream, &out);
+    say_trailers(p, stream, "0", NULL);
+    hf__buf_done(&out);
+    return true;
+}
+
+/* ... and before that somebody logs in, if it is the token. */
+static void watch_with_an_old_token(void)
+{
+    scene *s = scene_open_as("u", answer_login, refuse_second);
+
+    EXPECT_EQ(atomic_load(&s->p.requests), 1);
+    refusal.reason = "etcdserver: invalid auth token";
+    refusal.nameless = true;
+    expect_watched(s);
+    EXPECT_EQ(atomic_load(&s->p.requests), 2);
+    scene_close(s);
+}
+
 static const test_case cases[] = {
-    TEST_LIMIT(closed_while_it_dials, 120),
-    TEST_LIMIT(no_leader, 120),
-    TEST_LIMIT(comes_while_it_opens, 120),
+    TEST_LIMIT(closed_while_it_dials, 120),   TEST_LIMIT(no_leader, 120),
+    TEST_LIMIT(comes_while_it_opens, 120),    TEST_LIMIT(watch_is_refused, 120),
+    TEST_LIMIT(watch_with_an_old_token, 120),
 };
 
 int main(int argc, char **argv)

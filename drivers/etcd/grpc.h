@@ -82,6 +82,10 @@ int grpc_stream_send(grpc_channel *channel, grpc_stream *stream,
                      const void *bytes, size_t len, hf_nsec *ret_sent,
                      hf_error *err);
 void grpc_stream_end(grpc_channel *channel, grpc_stream *stream);
+/* The server refused on a stream what was asked for, in these words.  If they
+ * mean that the token is not valid any more another one is asked for, and
+ * `standing` is told when it is here; false: they do not, or it cannot be. */
+bool grpc_login_after(grpc_channel *channel, const char *words);
 
 typedef struct grpc_settings {
     const hf__address *addresses; /* copied, with their strings */
@@ -93,8 +97,8 @@ typedef struct grpc_settings {
 
 typedef struct grpc_listener {
     void *ctx;
-    /* With no lock held, on any thread.  A connection stands (again): streams
-     * are to be opened anew. */
+    /* With no lock held, on any thread.  A connection stands (again), or has
+     * another token: streams are to be opened anew. */
     void (*standing)(void *ctx);
     /* A connection broke that had calls or streams. */
     void (*doubt)(void *ctx, int code, const char *text);

@@ -15,13 +15,17 @@
  * Message lost: the stream ends with its connection, and what is wanted is
  * asked for anew when the next one stands.  A member without a leader ends it
  * as soon as it is open: on one connection it is opened once a second at most,
- * and then by the next look.  Two of us: the stream is used
+ * and then by the next look.  So it is when a watch is refused as it is asked
+ * for: the stream has the token that it was opened with, which may be an old
+ * one, and the answer need not say which watch it is about; another stream is
+ * opened, with the token of today, for all of them.  Two of us: the stream is used
  * without mu, as it may call back; who opens it asks for
  * whatever is wanted when it is open, and nobody else does before; watches have numbers of ours that are used
  * once, so an answer to a question of an earlier stream is recognised.  Paused
  * here: others wait for the timed look.  Knows nothing of who may hold. */
 #include "watch.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const hf_nsec keep_idle = HF_MS(10000);
@@ -278,6 +282,42 @@ static void on_canceled(etcd_watcher *w, etcd_queue *q,
                 watched->reason.at);
 }
 
+/* The stream is over: none of them is watched.  With mu held. */
+static void forget_watches(etcd_watcher *w)
+{
+    for (size_t i = 0; i < ETCD_BUCKETS; i++) {
+        for (etcd_queue *q = w->queues[i], *next; q; q = next) {
+            next = q->next;
+            etcd_queue_unwatched(w, q);
+            if (!q->waiters)
+                etcd_queue_free(w, q);
+        }
+    }
+}
+
+/* Whoever waits is told nothing: he would look, ask, and be refused again. */
+static void on_refused(etcd_watcher *w, const etcd_watched *watched)
+{
+    char reason[120];
+
+    snprintf(reason, sizeof reason, "%.*s",
+             (int)(watched->reason.len < sizeof reason ? watched->reason.len
+                                                       : sizeof reason - 1),
+             watched->reason.at);
+    hfd_log(HF_LOG_WARN, "etcd: a watch was refused: %s", reason);
+    pthread_mutex_lock(&w->mu);
+    forget_watches(w);
+    w->opening++; /* nobody asks on it any more, nor opens another yet */
+    pthread_mutex_unlock(&w->mu);
+    grpc_stream_end(w->store->channel, &w->stream);
+    pthread_mutex_lock(&w->mu);
+    w->opening--;
+    w->open = false;
+    pthread_mutex_unlock(&w->mu);
+    if (!grpc_login_after(w->store->channel, reason))
+        etcd_watch_standing(w);
+}
+
 /* Neither events nor anything else: all up to its revision was told. */
 static bool is_notice(const etcd_watched *watched)
 {
@@ -299,6 +339,10 @@ static void on_message(grpc_stream *stream, const void *bytes, size_t len)
     if (!etcd_read_watched(&watched, bytes, len)) {
         note_everybody(w, &rids);
         tell_due(w, &rids);
+        return;
+    }
+    if (watched.created && watched.canceled && watched.compacted == 0) {
+        on_refused(w, &watched);
         return;
     }
     pthread_mutex_lock(&w->mu);
@@ -329,14 +373,7 @@ static void on_ended(grpc_stream *stream, grpc_code code, const hf_error *why)
     (void)code;
     pthread_mutex_lock(&w->mu);
     w->open = false;
-    for (size_t i = 0; i < ETCD_BUCKETS; i++) {
-        for (etcd_queue *q = w->queues[i], *next; q; q = next) {
-            next = q->next;
-            etcd_queue_unwatched(w, q);
-            if (!q->waiters)
-                etcd_queue_free(w, q);
-        }
-    }
+    forget_watches(w);
     pthread_mutex_unlock(&w->mu);
     hfd_log(HF_LOG_DEBUG, "etcd: the stream of watches ended: %s", why->text);
     etcd_watch_standing(w);
