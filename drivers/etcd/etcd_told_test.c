@@ -106,6 +106,61 @@ static void renewal_of_what_is_over(void)
     scene_close(s);
 }
 
+/* ---- Late answers ------------------------------------------------------- */
+
+static atomic_bool deaf;  /* nothing is answered */
+static atomic_int landed; /* calls of which nobody waits */
+
+static bool answer_but_the_first(player *p, uint32_t stream)
+{
+    hf__buf out = {.data = NULL};
+
+    if (atomic_load(&deaf) || atomic_load(&p->requests) == 1)
+        return true;
+    add_header_of(&out, HEARD, 4);
+    if (p->seen % 2 == 0) {
+        pb_int(&out, 2, etcd_lease_of(&sid));
+        pb_int(&out, 3, TTL);
+    }
+    say_headers(p, stream, "200", "application/grpc");
+    say_message(p, stream, &out);
+    say_trailers(p, stream, "0", NULL);
+    hf__buf_done(&out);
+    return true;
+}
+
+static void note_landed(hf_op *op)
+{
+    EXPECT_EQ(op->outcome, HF_UNKNOWN);
+    atomic_fetch_add(&landed, 1);
+}
+
+/* One answer that is late is no reason to go to another member, as long as this
+ * one answers others by a majority; silence is. */
+static void one_is_late(void)
+{
+    scene *s = scene_open(answer_but_the_first, NULL);
+    hf_op late = {.kind = HF_OP_RENEW, .sid = sid, .done = note_landed};
+    hf_op silence = late;
+    char member[64];
+
+    s->store.member_count = 2;
+    late.deadline = hfd_now() + HF_MS(1500);
+    etcd_renew(&s->store, &late);
+    AWAIT(atomic_load(&s->p.requests) == 1);
+    EXPECT_EQ(renew(s).outcome, HF_APPLIED);
+    AWAIT(atomic_load(&landed) == 1);
+    EXPECT_EQ(renew(s).outcome, HF_APPLIED);
+    EXPECT_EQ(atomic_load(&s->p.connections), 1);
+    atomic_store(&deaf, true);
+    silence.deadline = hfd_now() + HF_MS(500);
+    etcd_renew(&s->store, &silence);
+    AWAIT(atomic_load(&landed) == 2);
+    grpc_member(s->store.channel, member, sizeof member);
+    EXPECT_EQ(member[0], '\0'); /* given up */
+    scene_close(s);
+}
+
 /* ---- Watches ------------------------------------------------------------ */
 
 /* Exactly those deletions that concern it are told, and after a break the
@@ -200,6 +255,7 @@ static void watch_came_late(void)
 static const test_case cases[] = {
     TEST_LIMIT(renewal_of_one_leader, 120),
     TEST_LIMIT(renewal_of_what_is_over, 120),
+    TEST_LIMIT(one_is_late, 120),
     TEST_LIMIT(watch_goes_on, 120),
     TEST_LIMIT(watch_vouches, 120),
     TEST_LIMIT(watch_was_compacted, 120),
