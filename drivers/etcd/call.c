@@ -206,7 +206,7 @@ static void call_landed(grpc_call *call, hf_outcome outcome, grpc_code code,
         op->sent = call->sent;
     if (store->member_count > 1 && is_stuck(store, call, outcome, code))
         grpc_move(store->channel, why->text);
-    if (outcome == HF_NOT_APPLIED || (outcome == HF_APPLIED && code == GRPC_OK))
+    if (outcome != HF_UNKNOWN) /* done, or refused and never done */
         work->pending = false;
     if (outcome != HF_APPLIED) {
         op->error = *why;

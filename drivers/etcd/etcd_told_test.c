@@ -161,6 +161,38 @@ static void one_is_late(void)
     scene_close(s);
 }
 
+/* ---- Names -------------------------------------------------------------- */
+
+static bool answer_full(player *p, uint32_t stream)
+{
+    say_headers(p, stream, "200", "application/grpc");
+    say_trailers(p, stream, "8", "etcdserver: mvcc: database space exceeded");
+    return true;
+}
+
+/* A join that was refused has put nothing there: the name is not kept for what
+ * may still come. */
+static void refused_join_frees_its_name(void)
+{
+    scene *s = scene_open(answer_full, NULL);
+    hf_place place = {
+        .rid = rid, .key = "k", .key_len = 1, .mode = HF_EXCLUSIVE};
+    hf_op op = {.kind = HF_OP_JOIN,
+                .sid = sid,
+                .place = &place,
+                .deadline = hfd_now() + HF_MS(PATIENCE_MS),
+                .driven = true,
+                .done = note_done};
+
+    etcd_join(&s->store, &op);
+    grpc_drive(s->store.channel, &etcd_own_of(&op)->call);
+    EXPECT(op.core == &op);
+    EXPECT_EQ(op.outcome, HF_NOT_APPLIED);
+    for (size_t i = 0; i < ETCD_SLOTS; i++)
+        EXPECT_EQ(s->store.slots[i].joins, 0);
+    scene_close(s);
+}
+
 /* ---- Watches ------------------------------------------------------------ */
 
 /* Exactly those deletions that concern it are told, and after a break the
@@ -256,6 +288,7 @@ static const test_case cases[] = {
     TEST_LIMIT(renewal_of_one_leader, 120),
     TEST_LIMIT(renewal_of_what_is_over, 120),
     TEST_LIMIT(one_is_late, 120),
+    TEST_LIMIT(refused_join_frees_its_name, 120),
     TEST_LIMIT(watch_goes_on, 120),
     TEST_LIMIT(watch_vouches, 120),
     TEST_LIMIT(watch_was_compacted, 120),
