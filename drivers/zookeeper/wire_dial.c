@@ -117,6 +117,13 @@ static int try_member(attempt *a, size_t which, hf_nsec deadline, hf_error *why)
     return code;
 }
 
+/* By ZooKeeper's own word; a certificate that is not believed says nothing of
+ * user and session. */
+static bool is_refused(const hf_error *why)
+{
+    return why->code == HF_EAUTH && why->native == ZK_AUTH_FAILED;
+}
+
 /* Once round.  Of several reasons the one that a user can do something about
  * is told. */
 static int try_members(attempt *a, size_t *ret_which)
@@ -134,9 +141,9 @@ static int try_members(attempt *a, size_t *ret_which)
         code = try_member(a, *ret_which, now + share, &why);
         if (code == 0)
             return 0;
-        if (a->why.code == 0 || a->why.code == HF_EUNAVAIL)
+        if (a->why.code == 0 || a->why.code == HF_EUNAVAIL || is_refused(&why))
             a->why = why;
-        if (code == HF_EAUTH && why.native == ZK_AUTH_FAILED)
+        if (is_refused(&why))
             return code;
     }
     if (a->why.code == 0)
@@ -269,7 +276,7 @@ int zk_dial_attempt(zk_wire *wire, zk_call *begin, hf_nsec deadline,
     code = try_members(&a, &which);
     if (code == 0)
         over = read_verdict(&a);
-    else if (code == HF_EAUTH && a.hello.ask.session != 0)
+    else if (is_refused(&a.why) && a.hello.ask.session != 0)
         over = "the server refused user and password";
     if (code == 0 && over)
         hf__link_close(a.hello.link, false);
