@@ -72,7 +72,7 @@ typedef bool player_message(player *p, uint32_t stream,
 static inline scene *scene_open_as(const char *user, player_answer *answer,
                                    player_message *message)
 {
-    scene *s = calloc(1, sizeof *s);
+    scene *s = hfd_alloc(sizeof *s);
     grpc_listener listener = {s, scene_standing, scene_doubt};
     hf__address at = {.host = "127.0.0.1"};
     grpc_settings settings = {.addresses = &at,
@@ -116,7 +116,7 @@ static inline void scene_close(scene *s)
         etcd_work_free(work);
     }
     stop_player(&s->p);
-    free(s);
+    hfd_free(s);
 }
 
 /* ---- Watches ------------------------------------------------------------ */

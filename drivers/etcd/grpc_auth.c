@@ -6,7 +6,8 @@
  * when a member is restarted, when users or roles change.  Then it refuses the
  * call without executing it; the call is held, a new token is asked for, once
  * for all that wait, and they go out again.  A stream keeps the token that it
- * was opened with; whose was refused is told when there is another.  Knows nothing of what they mean.
+ * was opened with; whose was refused is told when there is another.  Knows
+ * nothing of what they mean.
  *
  * Safety.  A refused call was not executed, so it may go out again; three
  * times at most, and its own deadline goes on.  If there is no token, all that

@@ -18,11 +18,12 @@
  * and then by the next look.  So it is when a watch is refused as it is asked
  * for: the stream has the token that it was opened with, which may be an old
  * one, and the answer need not say which watch it is about; another stream is
- * opened, with the token of today, for all of them.  Two of us: the stream is used
- * without mu, as it may call back; who opens it asks for
- * whatever is wanted when it is open, and nobody else does before; watches have numbers of ours that are used
- * once, so an answer to a question of an earlier stream is recognised.  Paused
- * here: others wait for the timed look.  Knows nothing of who may hold. */
+ * opened, with the token of today, for all of them.  Two of us: the stream is
+ * used without mu, as it may call back; who opens it asks for whatever is
+ * wanted when it is open, and nobody else does before; watches have numbers of
+ * ours that are used once, so an answer to a question of an earlier stream is
+ * recognised.  Paused here: others wait for the timed look.  Knows nothing of
+ * who may hold. */
 #include "watch.h"
 
 #include <stdio.h>
