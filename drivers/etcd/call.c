@@ -12,7 +12,8 @@
  * again.  `sent` is that of the first request: nothing was promised before.
  *
  * A member that takes requests and answers none in time, or has no leader, may
- * be the one that is cut off: the channel is told to go to another.
+ * be the one that is cut off: the channel is told to go to another.  One answer
+ * that is late is no such sign, if another that needed a majority came since.
  *
  * Two threads: a work belongs to one operation; the spare ones are under mu.
  * The call itself lives in the op, since its driver still looks at it when the
@@ -180,12 +181,14 @@ bool etcd_answered(hf_op *op, grpc_code code, const hf_error *why)
 
 /* ---- Requests ----------------------------------------------------------- */
 
-static bool is_stuck(const grpc_call *call, hf_outcome outcome, grpc_code code)
+static bool is_stuck(hf_store *store, const grpc_call *call, hf_outcome outcome,
+                     grpc_code code)
 {
     hf_nsec now = hfd_now();
 
     if (outcome == HF_UNKNOWN)
-        return now >= call->deadline && now - call->sent > HF_MS(300);
+        return now >= call->deadline && now - call->sent > HF_MS(300) &&
+               atomic_load(&store->heard) < call->sent;
     return outcome == HF_APPLIED && code == GRPC_UNAVAILABLE;
 }
 
@@ -201,9 +204,9 @@ static void call_landed(grpc_call *call, hf_outcome outcome, grpc_code code,
 
     if (op->sent == 0)
         op->sent = call->sent;
-    if (store->member_count > 1 && is_stuck(call, outcome, code))
+    if (store->member_count > 1 && is_stuck(store, call, outcome, code))
         grpc_move(store->channel, why->text);
-    if (outcome == HF_NOT_APPLIED || (outcome == HF_APPLIED && code == GRPC_OK))
+    if (outcome != HF_UNKNOWN) /* done, or refused and never done */
         work->pending = false;
     if (outcome != HF_APPLIED) {
         op->error = *why;

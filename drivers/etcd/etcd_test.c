@@ -144,6 +144,38 @@ static void break_of_a_go_key(void)
 
 /* ---- Hands -------------------------------------------------------------- */
 
+/* It was broken with patience, and then its owner's lease ended: the entry has
+ * one of its own, and goes at once when that is wanted. */
+static void break_of_what_was_marked(void)
+{
+    ensemble_options options = {.links = true};
+    ensemble *e = ensemble_start(ON_ETCD, &options);
+    hf_session *s = open_at(e, ensemble_url(e, ""), LEASE_MS),
+               *t = open_at(e, NULL, LEASE_MS);
+    hf_hold *hold = take(s, "k", HF_EXCLUSIVE);
+    hf_break_options now = {HF_BREAK_OPTIONS, .now = true};
+    other *o = other_open(e);
+    uint32_t broken = 0;
+    etcd_kv kv;
+
+    EXPECT_EQ(other_count(o, &kv), 1);
+    ensemble_hold_clients(e, 0, true); /* it does not hear of it */
+    EXPECT_CODE(hf_break(t, "k", NULL, &broken, NULL), 0);
+    EXPECT_EQ(broken, 1);
+    other_revoke(o, kv.lease);
+    EXPECT_EQ(count_rows(t), 1);
+    EXPECT_CODE(hf_break(t, "k", &now, &broken, NULL), 0);
+    EXPECT_EQ(broken, 1);
+    EXPECT_EQ(count_rows(t), 0);
+    ensemble_hold_clients(e, 0, false);
+    EXPECT_EQ(hf_error_class(hf_release(hold, NULL)), HF_CLASS_LOST);
+    hf_close(s);
+    hf_close(t);
+    EXPECT_EQ(other_count(o, NULL), 0);
+    other_close(o);
+    ensemble_stop(e);
+}
+
 /* The key of a holder is deleted: the release says that it was not ours. */
 static void deleted_by_hand(void)
 {
@@ -300,6 +332,7 @@ static const test_case cases[] = {
     TEST_LIMIT(permits_wait_behind_go, 200),
     TEST_LIMIT(names_are_go_names, 120),
     TEST_LIMIT(break_of_a_go_key, 120),
+    TEST_LIMIT(break_of_what_was_marked, 120),
     TEST_LIMIT(deleted_by_hand, 120),
     TEST_LIMIT(deleted_while_it_waits, 200),
     TEST_LIMIT(lease_ended_by_hand, 200),

@@ -9,14 +9,7 @@
 #include "harness/expect.h"
 #include "harness/runner.h"
 
-#include "grpc_player.h"
-#include "store.h"
-
-enum { PATIENCE_MS = 60000, TTL = 30, HEARD = 100, PREFIX = 5 };
-#define AWAIT(condition) EXPECT(WAIT_FOR(condition, PATIENCE_MS))
-
-static const hf_id sid = {{0x12, 0x34, 0x56}};
-static const hf_id rid = {{7, 7, 7}};
+#include "etcd_scene.h"
 
 /* What the server is to say, and what it saw. */
 static struct {
@@ -24,94 +17,6 @@ static struct {
     _Atomic int64_t ttl, lease;
     _Atomic hf_nsec asked; /* when the keepalive came */
 } renewal;
-
-static void add_header_of(hf__buf *out, int64_t revision, uint64_t term)
-{
-    size_t mark = pb_begin(out, 1);
-
-    pb_int(out, 1, 11);
-    pb_int(out, 2, 22);
-    pb_int(out, 3, revision);
-    pb_int(out, 4, (int64_t)term);
-    pb_end(out, mark);
-}
-
-/* ---- A store of what is needed ------------------------------------------ */
-
-typedef struct scene {
-    hf_store store;
-    player p;
-    world w;
-    atomic_int changed;
-} scene;
-
-static void on_changed(void *ctx, const hf_id *whom, const hf_place *fresh)
-{
-    EXPECT(whom && memcmp(whom, &rid, sizeof rid) == 0 && !fresh);
-    atomic_fetch_add(&((scene *)ctx)->changed, 1);
-}
-
-static void on_news(void *ctx, const hf_id *whom, int reason)
-{
-    (void)ctx;
-    (void)whom;
-    (void)reason;
-    FAIL_TEST("there are no news");
-}
-
-static void scene_standing(void *ctx)
-{
-    etcd_watch_standing(((scene *)ctx)->store.watcher);
-}
-
-static void scene_doubt(void *ctx, int code, const char *text)
-{
-    (void)ctx;
-    (void)text;
-    EXPECT_EQ(code, HF_EUNAVAIL);
-}
-
-static scene *scene_open(bool (*answer)(player *, uint32_t),
-                         bool (*message)(player *, uint32_t,
-                                         const unsigned char *, size_t))
-{
-    scene *s = calloc(1, sizeof *s);
-    grpc_listener listener = {s, scene_standing, scene_doubt};
-    hf__address at = {.host = "127.0.0.1"};
-    grpc_settings settings = {
-        .addresses = &at, .address_count = 1, .dial_time = HF_MS(20000)};
-    hf_error err = {0};
-
-    EXPECT(s != NULL);
-    start_player(&s->p, answer, NULL);
-    s->p.message = message;
-    at.port = (uint16_t)s->p.port;
-    s->store.host = (hf_host){s, on_changed, on_news, NULL};
-    s->store.member_count = 1;
-    pthread_mutex_init(&s->store.mu, NULL);
-    pthread_mutex_init(&s->store.park_mu, NULL);
-    s->store.watcher = etcd_watch_new(&s->store);
-    EXPECT(s->store.watcher != NULL);
-    EXPECT_OK(grpc_open(&s->store.channel, &settings, &listener, &err), err);
-    s->w.channel = s->store.channel;
-    start_keeper(&s->w);
-    return s;
-}
-
-static void scene_close(scene *s)
-{
-    etcd_watch_free(s->store.watcher);
-    stop_keeper(&s->w);
-    grpc_close(s->store.channel);
-    while (s->store.spare) {
-        etcd_work *work = s->store.spare;
-
-        s->store.spare = work->next;
-        etcd_work_free(work);
-    }
-    stop_player(&s->p);
-    free(s);
-}
 
 /* ---- Renewals ----------------------------------------------------------- */
 
@@ -201,110 +106,94 @@ static void renewal_of_what_is_over(void)
     scene_close(s);
 }
 
-/* ---- Watches ------------------------------------------------------------ */
+/* ---- Late answers ------------------------------------------------------- */
 
-static struct {
-    atomic_int asked;         /* watches */
-    _Atomic int64_t start[8]; /* from where each was; 0: from now on */
-    atomic_int connection;    /* of the last one */
-    atomic_int fd;            /* ... whose socket */
-    _Atomic uint32_t stream;  /* ... and stream on it */
-    _Atomic int64_t id;       /* ... and number */
-} watch;
+static atomic_bool deaf;  /* nothing is answered */
+static atomic_int landed; /* calls of which nobody waits */
 
-static int64_t number_in(const char *bytes, size_t len, unsigned number)
+static bool answer_but_the_first(player *p, uint32_t stream)
 {
-    pb_reader reader = pb_read(bytes, len);
-    pb_field field;
-    int64_t ret = 0;
-
-    while (pb_next(&reader, &field)) {
-        if (field.number == number)
-            ret = (int64_t)field.value;
-    }
-    return ret;
-}
-
-static bool on_watch(player *p, uint32_t stream, const unsigned char *bytes,
-                     size_t len)
-{
-    pb_reader reader;
-    pb_field field;
     hf__buf out = {.data = NULL};
-    int n = atomic_load(&watch.asked);
 
-    EXPECT(len > PREFIX && n < 8);
-    reader = pb_read(bytes + PREFIX, len - PREFIX);
-    EXPECT(pb_next(&reader, &field));
-    if (field.number != 1)
-        return true; /* one is cancelled */
-    watch.start[n] = number_in(field.bytes, field.len, 3);
-    watch.id = number_in(field.bytes, field.len, 7);
-    if (watch.connection != atomic_load(&p->connections))
-        say_headers(p, stream, "200", "application/grpc");
-    watch.connection = atomic_load(&p->connections);
-    watch.stream = stream;
-    watch.fd = p->fd;
+    if (atomic_load(&deaf) || atomic_load(&p->requests) == 1)
+        return true;
     add_header_of(&out, HEARD, 4);
-    pb_int(&out, 2, watch.id);
-    pb_int(&out, 3, 1);
+    if (p->seen % 2 == 0) {
+        pb_int(&out, 2, etcd_lease_of(&sid));
+        pb_int(&out, 3, TTL);
+    }
+    say_headers(p, stream, "200", "application/grpc");
     say_message(p, stream, &out);
+    say_trailers(p, stream, "0", NULL);
     hf__buf_done(&out);
-    atomic_fetch_add(&watch.asked, 1);
     return true;
 }
 
-static bool answer_nothing(player *p, uint32_t stream)
+static void note_landed(hf_op *op)
 {
-    (void)p;
-    FAIL_TEST("nothing is asked for on stream %u", stream);
+    EXPECT_EQ(op->outcome, HF_UNKNOWN);
+    atomic_fetch_add(&landed, 1);
 }
 
-static void say_deletion(const char *key, int64_t revision)
+/* One answer that is late is no reason to go to another member, as long as this
+ * one answers others by a majority; silence is. */
+static void one_is_late(void)
 {
-    player last = {.fd = watch.fd};
-    hf__buf out = {.data = NULL};
-    size_t event, kv;
+    scene *s = scene_open(answer_but_the_first, NULL);
+    hf_op late = {.kind = HF_OP_RENEW, .sid = sid, .done = note_landed};
+    hf_op silence = late;
+    char member[64];
 
-    add_header_of(&out, revision, 4);
-    pb_int(&out, 2, watch.id);
-    event = pb_begin(&out, 11);
-    pb_int(&out, 1, 1);
-    kv = pb_begin(&out, 2);
-    pb_bytes(&out, 1, key, strlen(key));
-    pb_int(&out, 3, revision);
-    pb_end(&out, kv);
-    pb_end(&out, event);
-    say_message(&last, watch.stream, &out);
-    hf__buf_done(&out);
+    s->store.member_count = 2;
+    late.deadline = hfd_now() + HF_MS(1500);
+    etcd_renew(&s->store, &late);
+    AWAIT(atomic_load(&s->p.requests) == 1);
+    EXPECT_EQ(renew(s).outcome, HF_APPLIED);
+    AWAIT(atomic_load(&landed) == 1);
+    EXPECT_EQ(renew(s).outcome, HF_APPLIED);
+    EXPECT_EQ(atomic_load(&s->p.connections), 1);
+    atomic_store(&deaf, true);
+    silence.deadline = hfd_now() + HF_MS(500);
+    etcd_renew(&s->store, &silence);
+    AWAIT(atomic_load(&landed) == 2);
+    grpc_member(s->store.channel, member, sizeof member);
+    EXPECT_EQ(member[0], '\0'); /* given up */
+    scene_close(s);
 }
 
-static void say_compacted(int64_t revision)
-{
-    player last = {.fd = watch.fd};
-    hf__buf out = {.data = NULL};
+/* ---- Names -------------------------------------------------------------- */
 
-    add_header_of(&out, revision, 4);
-    pb_int(&out, 2, watch.id);
-    pb_int(&out, 4, 1);
-    pb_int(&out, 5, revision);
-    say_message(&last, watch.stream, &out);
-    hf__buf_done(&out);
+static bool answer_full(player *p, uint32_t stream)
+{
+    say_headers(p, stream, "200", "application/grpc");
+    say_trailers(p, stream, "8", "etcdserver: mvcc: database space exceeded");
+    return true;
 }
 
-/* It waits for k/7b, as it was seen at that revision. */
-static void wait_in_queue(scene *s, hf_place *place, int64_t seen)
+/* A join that was refused has put nothing there: the name is not kept for what
+ * may still come. */
+static void refused_join_frees_its_name(void)
 {
-    etcd_ahead ahead = {.hash = etcd_hash((etcd_text){"7b", 2})};
+    scene *s = scene_open(answer_full, NULL);
+    hf_place place = {
+        .rid = rid, .key = "k", .key_len = 1, .mode = HF_EXCLUSIVE};
+    hf_op op = {.kind = HF_OP_JOIN,
+                .sid = sid,
+                .place = &place,
+                .deadline = hfd_now() + HF_MS(PATIENCE_MS),
+                .driven = true,
+                .done = note_done};
 
-    *place = (hf_place){.rid = rid,
-                        .key = "k",
-                        .key_len = 1,
-                        .mode = HF_EXCLUSIVE,
-                        .num = HEARD - 1,
-                        .own = {0, HF_PLACE_PUSH | ETCD_PLACE_PLAIN}};
-    etcd_watch_add(s->store.watcher, place, etcd_lease_of(&sid), &ahead, seen);
+    etcd_join(&s->store, &op);
+    grpc_drive(s->store.channel, &etcd_own_of(&op)->call);
+    EXPECT(op.core == &op);
+    EXPECT_EQ(op.outcome, HF_NOT_APPLIED);
+    for (size_t i = 0; i < ETCD_SLOTS; i++)
+        EXPECT_EQ(s->store.slots[i].joins, 0);
+    scene_close(s);
 }
+
+/* ---- Watches ------------------------------------------------------------ */
 
 /* Exactly those deletions that concern it are told, and after a break the
  * watch goes on behind the last one that was heard. */
@@ -398,6 +287,8 @@ static void watch_came_late(void)
 static const test_case cases[] = {
     TEST_LIMIT(renewal_of_one_leader, 120),
     TEST_LIMIT(renewal_of_what_is_over, 120),
+    TEST_LIMIT(one_is_late, 120),
+    TEST_LIMIT(refused_join_frees_its_name, 120),
     TEST_LIMIT(watch_goes_on, 120),
     TEST_LIMIT(watch_vouches, 120),
     TEST_LIMIT(watch_was_compacted, 120),

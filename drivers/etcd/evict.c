@@ -15,6 +15,9 @@
  * instant.  The new lease is granted before the mark and so is kept alive once
  * after it: it counts from there.
  *
+ * An entry that is marked outlives its owner's lease, and so cannot be deleted
+ * together with news that have that lease: then without any.
+ *
  * Go's clients have no news to read: of theirs the lease alone is changed.
  * Reply lost: asked again, by the operator; what is marked already is counted
  * and not marked again.  Somebody else's entry is never hit: each transaction
@@ -37,10 +40,12 @@ typedef struct evicting {
     hf__buf victims, values;
     size_t at; /* which of them */
     int64_t lease;
+    bool silent; /* without news */
 } evicting;
 
 static void next_victim(hf_op *op, etcd_work *work);
 static void look(hf_op *op, etcd_work *work);
+static void delete_victim(hf_op *op, etcd_work *work, bool silent);
 
 static evicting *evicting_of(etcd_work *work)
 {
@@ -89,9 +94,10 @@ static void deleted(hf_op *op, etcd_work *work, grpc_code code, etcd_text reply,
 {
     etcd_txn txn;
 
-    if (code == GRPC_NOT_FOUND) { /* its session has just ended */
-        evicting_of(work)->at++;
-        next_victim(op, work);
+    /* Its session has ended: there is nobody to hear news.  It goes with its
+     * session, or was marked and has a lease of its own. */
+    if (code == GRPC_NOT_FOUND && !evicting_of(work)->silent) {
+        delete_victim(op, work, true);
         return;
     }
     if (!etcd_answered(op, code, why))
@@ -105,7 +111,7 @@ static void deleted(hf_op *op, etcd_work *work, grpc_code code, etcd_text reply,
     next_victim(op, work);
 }
 
-static void delete_victim(hf_op *op, etcd_work *work)
+static void delete_victim(hf_op *op, etcd_work *work, bool silent)
 {
     victim v = current(work);
     etcd_text key = name_victim(op, work, &v);
@@ -113,7 +119,9 @@ static void delete_victim(hf_op *op, etcd_work *work)
 
     etcd_if_equal(out, ETCD_CREATED, key, v.created);
     etcd_do_delete(out, ETCD_THEN, key);
-    put_news(out, work, &v);
+    if (!silent)
+        put_news(out, work, &v);
+    evicting_of(work)->silent = silent;
     etcd_send(op, ETCD_TXN, deleted);
 }
 
@@ -230,7 +238,7 @@ static void next_victim(hf_op *op, etcd_work *work)
     if (e->at * sizeof(victim) >= hf__buf_len(&e->victims))
         etcd_done(op);
     else if (op->now)
-        delete_victim(op, work);
+        delete_victim(op, work, false);
     else
         mark_victim(op, work);
 }

@@ -82,6 +82,10 @@ int grpc_stream_send(grpc_channel *channel, grpc_stream *stream,
                      const void *bytes, size_t len, hf_nsec *ret_sent,
                      hf_error *err);
 void grpc_stream_end(grpc_channel *channel, grpc_stream *stream);
+/* The server refused on a stream what was asked for, in these words.  If they
+ * mean that the token is not valid any more another one is asked for, and
+ * `standing` is told when it is here; false: they do not, or it cannot be. */
+bool grpc_login_after(grpc_channel *channel, const char *words);
 
 typedef struct grpc_settings {
     const hf__address *addresses; /* copied, with their strings */
@@ -93,8 +97,8 @@ typedef struct grpc_settings {
 
 typedef struct grpc_listener {
     void *ctx;
-    /* With no lock held, on any thread.  A connection stands (again): streams
-     * are to be opened anew. */
+    /* With no lock held, on any thread.  A connection stands (again), or has
+     * another token: streams are to be opened anew. */
     void (*standing)(void *ctx);
     /* A connection broke that had calls or streams. */
     void (*doubt)(void *ctx, int code, const char *text);
@@ -103,6 +107,9 @@ typedef struct grpc_listener {
 /* Opens the first connection, on this thread, and authenticates. */
 int grpc_open(grpc_channel **ret, const grpc_settings *settings,
               const grpc_listener *listener, hf_error *err);
+/* From now on nothing is dialled and the listener is told of no connection; who
+ * dials is waited for.  Then what the listener needs may go, before close. */
+void grpc_stop(grpc_channel *channel);
 void grpc_close(grpc_channel *channel); /* no calls or streams are under way */
 void grpc_abandon(grpc_channel *channel);
 
@@ -117,7 +124,8 @@ void grpc_move(grpc_channel *channel, const char *why);
  * connection is cut when that is not answered. */
 void grpc_look(grpc_channel *channel);
 /* "host:port" of the member that it is connected to, or ""; and how many
- * connections stood so far: a number by which the user sees a change. */
+ * connections stood so far: a number by which the user sees a change.  room 0:
+ * the number alone. */
 unsigned grpc_member(grpc_channel *channel, char *buf, size_t room);
 /* One call to member i over a connection of its own, for the doctor; *ret is
  * hfd_alloc'ed. */

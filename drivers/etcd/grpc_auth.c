@@ -5,7 +5,9 @@
  * goes with every call.  etcd forgets tokens: after five minutes without use,
  * when a member is restarted, when users or roles change.  Then it refuses the
  * call without executing it; the call is held, a new token is asked for, once
- * for all that wait, and they go out again.  Knows nothing of what they mean.
+ * for all that wait, and they go out again.  A stream keeps the token that it
+ * was opened with; whose was refused is told when there is another.  Knows
+ * nothing of what they mean.
  *
  * Safety.  A refused call was not executed, so it may go out again; three
  * times at most, and its own deadline goes on.  If there is no token, all that
@@ -82,8 +84,10 @@ static void auth_landed(grpc_call *call, hf_outcome outcome, grpc_code code,
 {
     grpc_conn *conn =
         (grpc_conn *)(void *)((char *)call - offsetof(grpc_conn, auth));
+    grpc_channel *channel = conn->channel;
     char *token = NULL, *old = NULL;
     hf_error error = {0};
+    bool tell;
 
     (void)code;
     if (why)
@@ -93,7 +97,7 @@ static void auth_landed(grpc_call *call, hf_outcome outcome, grpc_code code,
     if (!why && !token)
         hfd_error(&error, HF_EPROTO, "etcd", 0,
                   "%s: the login was answered without a token", conn->where);
-    grpc_lock(conn->channel);
+    grpc_lock(channel);
     wipe_request(conn);
     conn->authing = false;
     conn->auth_error = error;
@@ -103,12 +107,16 @@ static void auth_landed(grpc_call *call, hf_outcome outcome, grpc_code code,
         conn->token_turn++;
     }
     release_held(conn, token != NULL);
-    grpc_unlock(conn->channel);
+    /* Of the first token the dialer tells, when the connection stands. */
+    tell = token && conn == channel->current && !channel->closing;
+    grpc_unlock(channel);
     if (old)
         explicit_bzero(old, strlen(old));
     hfd_free(old);
     grpc_conn_flush(conn);
     hf__pipe_wake(conn->pipe, &conn->hello);
+    if (tell)
+        channel->listener.standing(channel->listener.ctx);
 }
 
 bool grpc_auth_begin(grpc_conn *conn)
@@ -167,6 +175,21 @@ void grpc_auth_hold(grpc_conn *conn, grpc_flight *flight, grpc_call *call)
         grpc_conn_flush(conn);
     else
         grpc_auth_begin(conn);
+}
+
+bool grpc_login_after(grpc_channel *channel, const char *words)
+{
+    grpc_conn *conn;
+    bool begun = false;
+
+    if (!channel->user[0] || !grpc_is_stale_token(GRPC_OK, words))
+        return false;
+    conn = grpc_current(channel);
+    if (conn) {
+        begun = grpc_auth_begin(conn);
+        grpc_conn_drop(conn);
+    }
+    return begun;
 }
 
 static bool is_closing(grpc_channel *channel)

@@ -159,7 +159,7 @@ static int dial_any(grpc_conn **ret, grpc_channel *channel, size_t first,
  * channel's.  *ret_attention: what the pipe is to be told. */
 static bool place(grpc_channel *channel, grpc_conn *conn, int *ret_attention)
 {
-    if (conn->broken || conn->retired || channel->current)
+    if (conn->broken || conn->retired || channel->current || channel->closing)
         return false;
     conn->used = hfd_now();
     channel->current = conn;

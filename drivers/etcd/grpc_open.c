@@ -120,6 +120,11 @@ int grpc_open(grpc_channel **ret, const grpc_settings *settings,
     return 0;
 }
 
+void grpc_stop(grpc_channel *channel)
+{
+    grpc_dial_stop(channel);
+}
+
 /* The reference of the current connection is the last. */
 void grpc_close(grpc_channel *channel)
 {

@@ -27,6 +27,7 @@ typedef struct player {
     bool (*message)(struct player *p, uint32_t stream,
                     const unsigned char *bytes, size_t len);
     const char *first_word; /* instead of SETTINGS */
+    atomic_int late_ms;     /* so long a new connection waits for it */
     atomic_int connections, requests, pings, resets;
     atomic_bool stop;
     unsigned seen; /* requests on this connection */
@@ -171,6 +172,7 @@ static inline void *run_player(void *arg)
         atomic_fetch_add(&p->connections, 1);
         p->seen = 0;
         if (read_whole(p, preface, sizeof preface)) {
+            test_sleep_ms(atomic_load(&p->late_ms));
             if (p->first_word)
                 say(p, p->first_word, strlen(p->first_word));
             else

@@ -1,7 +1,7 @@
 /* name.c - keys: where a lock's entries are in etcd.
  *
  *     K/<lease>            an exclusive entry, as Go's concurrency.Mutex has it
- *     K/<lease>.<rid>      shared, a permit, or a second entry of the session
+ *     K/<lease>.<rid>      shared, a permit, or whom plain.c denies the other
  *     holdfast:gone/<lease>/!<rid>   the tomb of an entry, or news of a break
  *
  * all behind the store's prefix; <lease> is the lease's number in hex without

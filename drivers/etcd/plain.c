@@ -14,9 +14,10 @@
  * stands in the count already.
  *
  * Reply lost: what may still arrive stays counted for ever, since nobody knows
- * when it does: a deletion keeps joins off the name, a join keeps deletions to
- * their condition.  Names share the counters by their hash; who is mistaken for
- * another takes the slower way.  Knows nothing of queues and requests. */
+ * when it does; what the server refused is not, since it never will.  A
+ * deletion keeps joins off the name, a join keeps deletions to their condition.
+ * Names share the counters by their hash; who is mistaken for another takes the
+ * slower way.  Knows nothing of queues and requests. */
 #include "store.h"
 
 static etcd_slot *slot_of(etcd_work *work)

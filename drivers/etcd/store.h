@@ -256,7 +256,8 @@ bool etcd_read_found(etcd_found *ret, etcd_txn *txn, const hf_id *rid);
 
 typedef struct etcd_watcher etcd_watcher;
 etcd_watcher *etcd_watch_new(hf_store *store);
-void etcd_watch_free(etcd_watcher *watcher); /* the channel still stands */
+/* The channel still exists, and is of no use any more but to be closed. */
+void etcd_watch_free(etcd_watcher *watcher);
 /* Tell when the queue changes for this place, an entry of that lease. */
 void etcd_watch_add(etcd_watcher *watcher, const hf_place *place, int64_t lease,
                     const etcd_ahead *ahead, int64_t seen);

@@ -50,9 +50,11 @@ struct etcd_watcher {
     etcd_queue *queues[ETCD_BUCKETS];
     etcd_queue *watched[ETCD_BUCKETS]; /* by the watch's number */
     int64_t last_id;
-    hf_nsec swept; /* when idle watches were looked for last */
-    hf_nsec opened;
-    bool open; /* the stream */
+    hf_nsec swept;    /* when idle watches were looked for last */
+    hf_nsec opened;   /* when the stream was opened last */
+    unsigned stood;   /* ... and which connection stood then; 0: none */
+    bool open;        /* the stream, or somebody opens it */
+    unsigned opening; /* how many do: nothing is asked meanwhile */
     bool closing;
     grpc_stream stream;
     etcd_names names; /* to write a request with, under mu */

@@ -13,27 +13,49 @@
  * that one key has gone.
  *
  * Message lost: the stream ends with its connection, and what is wanted is
- * asked for anew when the next one stands.  Two of us: the stream is used
- * without mu, as it may call back; watches have numbers of ours that are used
- * once, so an answer to a question of an earlier stream is recognised.  Paused
- * here: others wait for the timed look.  Knows nothing of who may hold. */
+ * asked for anew when the next one stands.  A member without a leader ends it
+ * as soon as it is open: on one connection it is opened once a second at most,
+ * and then by the next look.  So it is when a watch is refused as it is asked
+ * for: the stream has the token that it was opened with, which may be an old
+ * one, and the answer need not say which watch it is about; another stream is
+ * opened, with the token of today, for all of them.  Two of us: the stream is
+ * used without mu, as it may call back; who opens it asks for whatever is
+ * wanted when it is open, and nobody else does before; watches have numbers of
+ * ours that are used once, so an answer to a question of an earlier stream is
+ * recognised.  Paused here: others wait for the timed look.  Knows nothing of
+ * who may hold. */
 #include "watch.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const hf_nsec keep_idle = HF_MS(10000);
+static const hf_nsec reopen_after = HF_MS(1000);
 
 /* ---- Asking ------------------------------------------------------------- */
 
-static void send_buf(etcd_watcher *w, hf__buf *out)
+static bool send_buf(etcd_watcher *w, hf__buf *out)
 {
     hf_error err;
-
-    /* If it cannot be sent, `ended` has come or will come. */
-    if (!out->failed)
+    bool sent =
+        !out->failed &&
         grpc_stream_send(w->store->channel, &w->stream, out->data + out->start,
-                         hf__buf_len(out), NULL, &err);
+                         hf__buf_len(out), NULL, &err) == 0;
+
     hf__buf_done(out);
+    return sent;
+}
+
+/* It could not be asked for: there was no memory, or the stream has ended. */
+static void not_asked(etcd_watcher *w, int64_t id)
+{
+    etcd_queue *q;
+
+    pthread_mutex_lock(&w->mu);
+    q = etcd_queue_by_watch(w, id);
+    if (q)
+        etcd_queue_unwatched(w, q);
+    pthread_mutex_unlock(&w->mu);
 }
 
 /* The queue of this place, or any that somebody waits in; with mu held. */
@@ -49,48 +71,70 @@ static etcd_queue *find_wanted(etcd_watcher *w, const hf_place *place)
     return q && q->state == ETCD_WATCH_NONE && q->waiters ? q : NULL;
 }
 
-/* One watch that is wanted and not asked for; false: there is none. */
+/* One watch that is wanted and not asked for; false: there is none, or the
+ * timed look has to do. */
 static bool ask_next(etcd_watcher *w, const hf_place *place)
 {
     hf__buf out = {.data = NULL};
+    int64_t id = 0;
     etcd_queue *q;
-    bool more;
 
     pthread_mutex_lock(&w->mu);
-    q = w->open ? find_wanted(w, place) : NULL;
+    q = w->open && w->opening == 0 ? find_wanted(w, place) : NULL;
     if (q) {
         etcd_name_queue(&w->names, w->store, q->key, q->key_len);
         etcd_ask_watch(&out, w->last_id + 1, w->names.dir, w->names.dir_end,
                        q->heard ? q->heard + 1 : 0, q->former);
-        if (!out.failed)
+        if (!out.failed) {
             etcd_queue_watched(w, q);
+            id = q->id;
+        }
     }
     pthread_mutex_unlock(&w->mu);
-    more = q && !place && !out.failed; /* else the timed look has to do */
-    if (q)
-        send_buf(w, &out);
-    return more;
+    if (!q)
+        return false;
+    if (send_buf(w, &out))
+        return !place;
+    if (id)
+        not_asked(w, id);
+    return false;
+}
+
+/* With mu held: is it to be opened now, on the connection of that number? */
+static bool may_open(const etcd_watcher *w, unsigned stood, hf_nsec now)
+{
+    return !w->open && !w->closing &&
+           (stood != w->stood || now - w->opened > reopen_after);
 }
 
 void etcd_watch_open(etcd_watcher *w, const hf_place *place)
 {
-    bool open;
+    unsigned stood = grpc_member(w->store->channel, NULL, 0);
+    hf_nsec now = hfd_now();
+    bool open, failed;
     hf_error err;
 
     pthread_mutex_lock(&w->mu);
-    open = !w->open && !w->closing;
+    open = may_open(w, stood, now);
     if (open) {
+        w->opening++;
         w->open = true; /* before: it may end before the call returns */
-        w->opened = hfd_now();
+        w->opened = now;
+        w->stood = stood;
     }
     pthread_mutex_unlock(&w->mu);
-    if (open && grpc_stream_open(w->store->channel, &w->stream, &err) != 0) {
-        /* No connection stands: etcd_watch_standing comes when one does. */
+    if (open) {
+        failed = grpc_stream_open(w->store->channel, &w->stream, &err) != 0;
         pthread_mutex_lock(&w->mu);
-        w->open = false;
+        w->opening--;
+        if (failed) {
+            /* No connection stands: etcd_watch_standing comes when one does. */
+            w->open = false;
+            w->stood = 0;
+        }
         pthread_mutex_unlock(&w->mu);
     }
-    /* A new stream has none of them. */
+    /* A new stream has none of them, nor of those that came meanwhile. */
     while (ask_next(w, open ? NULL : place))
         ;
 }
@@ -239,6 +283,42 @@ static void on_canceled(etcd_watcher *w, etcd_queue *q,
                 watched->reason.at);
 }
 
+/* The stream is over: none of them is watched.  With mu held. */
+static void forget_watches(etcd_watcher *w)
+{
+    for (size_t i = 0; i < ETCD_BUCKETS; i++) {
+        for (etcd_queue *q = w->queues[i], *next; q; q = next) {
+            next = q->next;
+            etcd_queue_unwatched(w, q);
+            if (!q->waiters)
+                etcd_queue_free(w, q);
+        }
+    }
+}
+
+/* Whoever waits is told nothing: he would look, ask, and be refused again. */
+static void on_refused(etcd_watcher *w, const etcd_watched *watched)
+{
+    char reason[120];
+
+    snprintf(reason, sizeof reason, "%.*s",
+             (int)(watched->reason.len < sizeof reason ? watched->reason.len
+                                                       : sizeof reason - 1),
+             watched->reason.at);
+    hfd_log(HF_LOG_WARN, "etcd: a watch was refused: %s", reason);
+    pthread_mutex_lock(&w->mu);
+    forget_watches(w);
+    w->opening++; /* nobody asks on it any more, nor opens another yet */
+    pthread_mutex_unlock(&w->mu);
+    grpc_stream_end(w->store->channel, &w->stream);
+    pthread_mutex_lock(&w->mu);
+    w->opening--;
+    w->open = false;
+    pthread_mutex_unlock(&w->mu);
+    if (!grpc_login_after(w->store->channel, reason))
+        etcd_watch_standing(w);
+}
+
 /* Neither events nor anything else: all up to its revision was told. */
 static bool is_notice(const etcd_watched *watched)
 {
@@ -260,6 +340,10 @@ static void on_message(grpc_stream *stream, const void *bytes, size_t len)
     if (!etcd_read_watched(&watched, bytes, len)) {
         note_everybody(w, &rids);
         tell_due(w, &rids);
+        return;
+    }
+    if (watched.created && watched.canceled && watched.compacted == 0) {
+        on_refused(w, &watched);
         return;
     }
     pthread_mutex_lock(&w->mu);
@@ -286,26 +370,14 @@ static void on_message(grpc_stream *stream, const void *bytes, size_t len)
 static void on_ended(grpc_stream *stream, grpc_code code, const hf_error *why)
 {
     etcd_watcher *w = stream->ctx;
-    bool again;
 
+    (void)code;
     pthread_mutex_lock(&w->mu);
     w->open = false;
-    for (size_t i = 0; i < ETCD_BUCKETS; i++) {
-        for (etcd_queue *q = w->queues[i], *next; q; q = next) {
-            next = q->next;
-            etcd_queue_unwatched(w, q);
-            if (!q->waiters)
-                etcd_queue_free(w, q);
-        }
-    }
-    /* One that the server ends as soon as it stands is opened by the next
-     * look. */
-    again = !w->closing &&
-            (code == GRPC_UNAVAILABLE || hfd_now() - w->opened > HF_MS(1000));
+    forget_watches(w);
     pthread_mutex_unlock(&w->mu);
     hfd_log(HF_LOG_DEBUG, "etcd: the stream of watches ended: %s", why->text);
-    if (again)
-        etcd_watch_standing(w);
+    etcd_watch_standing(w);
 }
 
 void etcd_watch_standing(etcd_watcher *w)
@@ -339,8 +411,11 @@ etcd_watcher *etcd_watch_new(hf_store *store)
     return w;
 }
 
+/* First of all nobody dials any more: a connection that comes to stand would be
+ * told to us. */
 void etcd_watch_free(etcd_watcher *w)
 {
+    grpc_stop(w->store->channel);
     etcd_watch_drop_all(w);
     pthread_mutex_lock(&w->mu);
     w->closing = true;

@@ -150,6 +150,8 @@ static void evict_list(zk_job *job)
     job->take = holders_take;
     job->done = holders_done;
     hf__buf_done(&((holders *)job->more)->paths);
+    if (!job->op->now)
+        job->op->count = 0; /* who was marked is found again, and counted */
     job->error = 0;
     zk_job_ask(job, 0, ZK_SYNC, "/", 1);
     zk_job_ask(job, 1, ZK_GET_CHILDREN, job->path.data, job->path.len);

@@ -1,4 +1,5 @@
-/* find.c - what a join asks before it creates anything.
+/* find.c - what a join asks before it creates anything, or when it does not
+ * know all that it should about what it has created.
  *
  * Is it there already?  A creation that was sent and not answered is looked for
  * by its id, by a member that has caught up with the leader; and since a name
@@ -29,7 +30,7 @@ static void adopt_take(zk_job *job, unsigned i, const zk_reply *reply)
         entry->czxid = reply->stat.czxid;
         entry->version = reply->stat.version;
         zk_store_unlock(job->store);
-    } else if (entry->created && reply->error == 0) {
+    } else if (entry->created) {
         zk_join_take_list(job, reply);
     }
 }
@@ -56,6 +57,32 @@ static void adopt(zk_job *job)
     zk_job_ask(job, 0, ZK_GET_DATA, entry->path.data, entry->path.len);
     zk_job_ask(job, 1, ZK_GET_CHILDREN, entry->path.data, entry->dir_len);
     zk_job_send(job, zk_is_permit(job) ? 1 : 2);
+}
+
+/* It was answered, the list behind it was not: nobody has looked yet whether
+ * others are there that do not see it. */
+static void list_take(zk_job *job, unsigned i, const zk_reply *reply)
+{
+    if (i == 0)
+        job->error = reply->error; /* of the sync */
+    else if (job->error == 0)
+        zk_join_take_list(job, reply);
+}
+
+static void list_done(zk_job *job)
+{
+    if (job->error)
+        zk_job_unsettled(job, job->error);
+    else
+        zk_join_judged(job);
+}
+
+void zk_join_list(zk_job *job)
+{
+    job->take = list_take;
+    job->done = list_done;
+    job->synced = true;
+    zk_ask_fresh_list(job, job->entry->path.data, job->entry->dir_len);
 }
 
 static void find_take(zk_job *job, unsigned i, const zk_reply *reply)

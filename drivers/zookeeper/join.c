@@ -26,7 +26,8 @@
  * Others' layouts: a mutex of Curator does not see readers, its read/write lock
  * does not see a mutex, kazoo sees neither.  Whoever finds a node in the queue
  * that cannot see his own leaves again: HF_EKIND.  So does a lock where there
- * are permits, and a permit where there are locks (survey.c).
+ * are permits, and a permit where there are locks (survey.c).  Nothing else is
+ * asked of an entry before that is known, also if the list was lost.
  *
  * A permit is created in the queue for leases; the lists behind its creation
  * are those of the survey. */
@@ -118,12 +119,22 @@ static void undo(zk_job *job, int code)
 
 /* ---- Verdict ------------------------------------------------------------ */
 
-/* What the list behind the creation says, while it is here. */
+/* What the list behind the creation says, while it is here.  Without a list
+ * nothing is known of who else is there, and nothing may be granted. */
 void zk_join_take_list(zk_job *job, const zk_reply *reply)
 {
     zk_entry *entry = job->entry;
     zk_look look;
 
+    job->survey = (zk_survey){.path = job->survey.path};
+    if (reply->error == ZK_NO_NODE) {
+        zk_settle_gone(job, &job->members[0]); /* the whole queue is gone */
+        return;
+    }
+    if (reply->error) {
+        job->survey.error = reply->error;
+        return;
+    }
     zk_look_read(&look, reply, &entry->id, entry->kind, true, entry->seq);
     if (look.found && look.blind)
         job->code = HF_EKIND;
@@ -227,10 +238,8 @@ static void create_take(zk_job *job, unsigned i, const zk_reply *reply)
         job->store->plain_parents = true;
     else if (at == 1)
         take_creation(job, reply);
-    else if (at == 2 && job->error == 0 && reply->error == 0)
-        zk_join_take_list(job, reply);
     else if (at == 2 && job->error == 0)
-        job->members[0].needs = ZK_SEE_LIST; /* it went in between */
+        zk_join_take_list(job, reply);
 }
 
 static void create_again(zk_job *job)
@@ -332,7 +341,7 @@ void zk_join_begin(zk_job *job)
     else if (entry->created && !entry->surveyed && zk_is_permit(job))
         zk_survey_go(job, zk_join_surveyed);
     else if (entry->created && !entry->surveyed)
-        zk_survey_inside(job, zk_join_surveyed);
+        zk_join_list(job);
     else if (entry->created)
         zk_look_go(job);
     else if (job->op->only_if_granted)

@@ -26,6 +26,7 @@ void zk_join_forget(zk_job *job);
 /* ---- find.c ---- */
 
 void zk_join_find(zk_job *job); /* was it created? */
+void zk_join_list(zk_job *job); /* it was: who else is there? */
 void zk_join_try(zk_job *job);  /* before anything is written */
 
 #endif

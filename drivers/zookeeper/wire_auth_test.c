@@ -3,6 +3,7 @@
  * Digest, TLS, four-letter words, and a forked child, on the one server that
  * the tests of wire_test.c use, too (harness/with-zookeeper tls). */
 #include "harness/expect.h"
+#include "harness/relay.h"
 #include "harness/runner.h"
 
 #include <sys/wait.h>
@@ -89,6 +90,56 @@ static void tls(void)
     hf__tls_free(settings.tls);
 }
 
+/* What is said where no member is reached; "" if one is. */
+static const char *reason_of(world *w, int64_t session)
+{
+    static char text[sizeof((hf_error *)0)->text];
+    ask a = make_ask(w, session, true, LONG_MS / 10);
+
+    add(&a, ZK_SYNC, "/");
+    snprintf(text, sizeof text, "%s",
+             drive(&a) == HF_APPLIED ? "" : a.error.text);
+    return text;
+}
+
+/* One member cannot be reached and another one has a certificate that is not
+ * believed (it has no name 127.1): that is no word about the session, which
+ * goes on when there is a member again. */
+static void a_certificate_ends_no_session(void)
+{
+    int port = port_of("HOLDFAST_TEST_ZOOKEEPERS");
+    hf__address addresses[] = {{"localhost", 0, NULL},
+                               {"127.1", (uint16_t)port, NULL}};
+    hf__tls_options options = {.ca_file = getenv("HOLDFAST_TEST_CA")};
+    zk_settings settings = {
+        .addresses = addresses, .address_count = 2, .dial_time = HF_MS(10000)};
+    hf_error err = {0};
+    world w = {0};
+    int64_t session;
+    relay r;
+
+    relay_start(&r, port);
+    addresses[0].port = (uint16_t)r.port;
+    EXPECT_OK(hf__tls_new(&settings.tls, &options, &err), err);
+    EXPECT_OK(open_wire(&w, &settings, &err), err);
+    start_keeper(&w);
+    session = begin(&w, 40000);
+    atomic_store(&r.cut, true);
+    atomic_store(&r.mute, true);
+    EXPECT(WAIT_FOR(strstr(reason_of(&w, session), "'127.1' refused") ||
+                        atomic_load(&w.overs) > 0,
+                    LONG_MS));
+    EXPECT_EQ(atomic_load(&w.overs), 0);
+    atomic_store(&r.mute, false);
+    EXPECT(WAIT_FOR(!*reason_of(&w, session), LONG_MS));
+    EXPECT_EQ(atomic_load(&w.last_again), session);
+    EXPECT_EQ(atomic_load(&w.overs), 0);
+    end(&w, session);
+    close_world(&w);
+    hf__tls_free(settings.tls);
+    relay_stop(&r);
+}
+
 static void words(void)
 {
     char text[4000], small[10];
@@ -129,10 +180,8 @@ static void forked(void)
 }
 
 static const test_case cases[] = {
-    TEST(digest),
-    TEST(tls),
-    TEST(words),
-    TEST(forked),
+    TEST(digest), TEST(tls),    TEST_LIMIT(a_certificate_ends_no_session, 120),
+    TEST(words),  TEST(forked),
 };
 
 int main(int argc, char **argv)

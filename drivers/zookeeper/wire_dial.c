@@ -117,9 +117,9 @@ static int try_member(attempt *a, size_t which, hf_nsec deadline, hf_error *why)
     return code;
 }
 
-/* Does the ensemble refuse who we are?  Then the session is over.  Not where
- * TLS refused a member, or it us: the session stands, and others may serve. */
-static bool is_unwelcome(const hf_error *why)
+/* By ZooKeeper's own word; a certificate that is not believed says nothing of
+ * user and session. */
+static bool is_refused(const hf_error *why)
 {
     return why->code == HF_EAUTH && why->native == ZK_AUTH_FAILED;
 }
@@ -141,12 +141,10 @@ static int try_members(attempt *a, size_t *ret_which)
         code = try_member(a, *ret_which, now + share, &why);
         if (code == 0)
             return 0;
-        if (a->why.code == 0 || a->why.code == HF_EUNAVAIL)
+        if (a->why.code == 0 || a->why.code == HF_EUNAVAIL || is_refused(&why))
             a->why = why;
-        if (is_unwelcome(&why)) {
-            a->why = why;
+        if (is_refused(&why))
             return code;
-        }
     }
     if (a->why.code == 0)
         hfd_error(&a->why, HF_EUNAVAIL, "zookeeper", ECANCELED,
@@ -278,7 +276,7 @@ int zk_dial_attempt(zk_wire *wire, zk_call *begin, hf_nsec deadline,
     code = try_members(&a, &which);
     if (code == 0)
         over = read_verdict(&a);
-    else if (is_unwelcome(&a.why) && a.hello.ask.session != 0)
+    else if (is_refused(&a.why) && a.hello.ask.session != 0)
         over = "the server refused user and password";
     if (code == 0 && over)
         hf__link_close(a.hello.link, false);

@@ -13,6 +13,7 @@
 #include "harness/quorum_url.h"
 #include "harness/relay.h"
 #include "harness/runner.h"
+#include "harness/strike.h"
 #include "wire_world.h"
 
 enum { ROUNDS = 5 };
@@ -233,10 +234,120 @@ static void waiter_hears_after_a_cut(void)
     end_scene(&sc);
 }
 
+/* ---- One answer of several ---------------------------------------------- */
+
+/* A session whose n-th request can be struck (harness/strike.h). */
+static hf_session *open_struck(scene *sc, striker *x)
+{
+    hf_open_options opt = {HF_OPEN_OPTIONS, .lease_ms = 40000};
+    hf_session *s = NULL;
+    char through[300];
+    hf_error err;
+
+    strike_start(x, STRIKE_ZOOKEEPER, port_of("HOLDFAST_TEST_ZOOKEEPER"));
+    snprintf(through, sizeof through, "zookeeper://127.0.0.1:%d%s", x->port,
+             sc->root);
+    EXPECT_OK(hf_open(&s, through, &opt, &err), err);
+    EXPECT_CODE(hf_break(s, "k", NULL, NULL, NULL), 0); /* it is connected */
+    return s;
+}
+
+/* As Curator does; behind the id stands what it is. */
+static void make_other(scene *sc, int i, const char *kind)
+{
+    ask a = make_ask(&sc->w, 0, true, LONG_MS);
+    char path[200];
+
+    snprintf(path, sizeof path,
+             "%s/k/_c_1e6f2d3c-0a1b-4c2d-9e8f-00112233aab%d-%s", sc->root, i,
+             kind);
+    add(&a, ZK_CREATE, path)->flags = ZK_EPHEMERAL | ZK_SEQUENCE;
+    EXPECT_EQ(drive(&a), HF_APPLIED);
+    EXPECT_EQ(a.replies[0].error, 0);
+}
+
+/* Curator's read/write lock does not see ours: whoever comes leaves again, also
+ * if its creation was answered and the list behind it was not. */
+static void another_layout(void)
+{
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = LONG_MS / 10};
+    int struck = 1;
+    hf_session *s;
+    hf_error err;
+    striker x;
+    scene sc;
+
+    begin_scene(&sc);
+    s = open_struck(&sc, &x);
+    make_other(&sc, 0, "__WRIT__");
+    for (int nth = 1; struck > 0; nth++) {
+        EXPECT(nth < 20);
+        struck = 0;
+        for (int when = STRIKE_BEFORE; when <= STRIKE_ANSWER; when++) {
+            hf_hold *hold = NULL;
+            int code;
+
+            strike_set(&x, nth, (strike_when)when, 1);
+            code = hf_lock(s, "k", &opt, &hold, &err);
+            if (code != HF_EKIND)
+                FAIL_TEST("request %d, %d: %s (%s)", nth, when,
+                          hf_error_name(code), err.text);
+            struck += strike_set(&x, 0, STRIKE_ANSWER, 0);
+            EXPECT(WAIT_FOR(count_nodes(&sc) == 1, LONG_MS));
+        }
+        EXPECT(struck > 0 || nth > 2); /* a creation and its list at least */
+    }
+    hf_close(s);
+    strike_stop(&x);
+    end_scene(&sc);
+}
+
+/* Two readers of another program hold; they are asked to leave, and do not. */
+static uint32_t break_two(scene *sc, hf_session *s, striker *x, bool now)
+{
+    hf_break_options opt = {HF_BREAK_OPTIONS, .now = now};
+    uint32_t count = 0;
+    hf_error err;
+
+    for (int i = 0; i < 2; i++)
+        make_other(sc, i, "__READ__");
+    /* A sync and two lists; then read, change, read, change. */
+    strike_set(x, 7, STRIKE_ANSWER, 1);
+    EXPECT_OK(hf_break(s, "k", &opt, &count, &err), err);
+    EXPECT_EQ(strike_set(x, 0, STRIKE_ANSWER, 0), 1);
+    return count;
+}
+
+/* The answer to the second is lost and all is done again: nobody is counted
+ * twice.  Who was deleted is not there the second time, and counts as far as
+ * it was answered. */
+static void break_of_two(void)
+{
+    hf_break_options now = {HF_BREAK_OPTIONS, .now = true};
+    hf_session *s;
+    striker x;
+    scene sc;
+
+    begin_scene(&sc);
+    s = open_struck(&sc, &x);
+    EXPECT_EQ(break_two(&sc, s, &x, false), 2);
+    EXPECT_CODE(hf_break(s, "k", &now, NULL, NULL), 0);
+    EXPECT_EQ(break_two(&sc, s, &x, true), 1);
+    EXPECT_EQ(count_nodes(&sc), 0);
+    hf_close(s);
+    strike_stop(&x);
+    end_scene(&sc);
+}
+
 static const test_case cases[] = {
-    TEST_LIMIT(creation, 120), TEST_LIMIT(creation_and_no_way_back, 120),
-    TEST_LIMIT(deletion, 120), TEST_LIMIT(creation_given_up, 120),
-    TEST_LIMIT(waiter_hears_after_a_cut, 120)};
+    TEST_LIMIT(creation, 120),
+    TEST_LIMIT(creation_and_no_way_back, 120),
+    TEST_LIMIT(deletion, 120),
+    TEST_LIMIT(creation_given_up, 120),
+    TEST_LIMIT(waiter_hears_after_a_cut, 120),
+    TEST_LIMIT(another_layout, 120),
+    TEST_LIMIT(break_of_two, 120),
+};
 
 int main(int argc, char **argv)
 {

@@ -287,7 +287,7 @@ static int refuse_certificate(long verdict, const char *name, hf_error *err)
     case X509_V_ERR_IP_ADDRESS_MISMATCH:
         why = verdict == X509_V_ERR_HOSTNAME_MISMATCH ? "host name mismatch"
                                                       : "IP address mismatch";
-        cure = " (it names another; set server_name= to what it names)";
+        cure = " (it names another; set tls_name= to what it names)";
         break;
     case X509_V_ERR_CERT_HAS_EXPIRED:
         cure = " (renew it on the server)";

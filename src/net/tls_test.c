@@ -81,6 +81,7 @@ static void not_believed(void)
     EXPECT_HAS(err.text, "(set ca_file=)");
     EXPECT_CODE(ping("localhost", s->tls_port, &name, &err), HF_EAUTH);
     EXPECT_HAS(err.text, "'elsewhere.invalid' refused: host name mismatch");
+    EXPECT_HAS(err.text, "set tls_name= to what it names");
     EXPECT_CODE(ping("localhost", s->tls_port, &number, &err), HF_EAUTH);
     EXPECT_HAS(err.text, "IP address mismatch");
     EXPECT_OK(ping("localhost", s->tls_port, &insecure, &err), err);
