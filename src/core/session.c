@@ -49,13 +49,6 @@ int hf__session_enter(const hf_session *handle, hf__session **ret,
     return 0;
 }
 
-void hf__session_leave(hf__session *s)
-{
-    if (atomic_fetch_sub(&s->calls, 1) == 1 && s->closing)
-        hf__bell_ring(&s->rung, &s->calm);
-    hf__session_unlock(s);
-}
-
 void hf__session_lock(hf__session *s)
 {
     pthread_mutex_lock(&s->mu);
@@ -93,7 +86,9 @@ static void unlock_and_hear(hf__session *s)
     hf__bell_hear(&rung);
 }
 
-void hf__session_unlock(hf__session *s)
+/* The mutex is released meanwhile, and what was started may have landed: the
+ * session lives on only for who is counted in `calls` or `flights`. */
+static void start_outbox(hf__session *s)
 {
     hf__node *node;
 
@@ -103,6 +98,19 @@ void hf__session_unlock(hf__session *s)
         start_flight(HF_CONTAINER(node, hf__flight, job.node));
         pthread_mutex_lock(&s->mu);
     }
+}
+
+void hf__session_unlock(hf__session *s)
+{
+    start_outbox(s);
+    unlock_and_hear(s);
+}
+
+void hf__session_leave(hf__session *s)
+{
+    start_outbox(s); /* while we are counted: hf_close waits for us */
+    if (atomic_fetch_sub(&s->calls, 1) == 1 && s->closing)
+        hf__bell_ring(&s->rung, &s->calm);
     unlock_and_hear(s);
 }
 
@@ -164,10 +172,11 @@ static void flight_done(hf_op *op)
     hf__session_lock(s);
     flight->landed(flight);
     hf__flight_free(flight);
+    start_outbox(s); /* before this one is no more counted */
     s->flights--;
     if (s->closing)
         hf__bell_ring(&s->rung, &s->calm);
-    hf__session_unlock(s);
+    unlock_and_hear(s);
 }
 
 hf__flight *hf__flight_new(hf__session *s, hf_op_kind kind, hf__entry *entry,
