@@ -43,13 +43,14 @@ void hf__hold_unref(hf__hold *hold)
 
 /* With the table of handles locked: the session cannot be closed under us
  * before this call has ended. */
-static void take_hold(void *object)
+static void *take_hold(void *object)
 {
     hf__hold *hold = object;
 
     atomic_fetch_add(&hold->refs, 1);
     if (hold->entry)
         atomic_fetch_add(&hold->entry->s->calls, 1);
+    return hold;
 }
 
 int hf__hold_enter(hf_hold *handle, hf__hold **ret, hf_error *err)
@@ -91,7 +92,7 @@ bool hf__hold_detach(hf__hold *hold)
 
     hold->spent = true;
     hf__list_remove(&hold->node);
-    hf__list_remove(&hold->result.node);
+    hf__result_drop(entry->s, &hold->result);
     hf__handle_drop(hold->id, HF__HOLD);
     hold->collected = false;
     if (entry->owner == hf__thread_serial())

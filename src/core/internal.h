@@ -294,9 +294,10 @@ typedef enum hf__handle_kind {
 void hf__handle_reset(uint64_t mark); /* nobody else may be in the table */
 int hf__handle_new(hf__handle_kind kind, void *object, uint64_t *ret);
 bool hf__handle_drop(uint64_t id, hf__handle_kind kind); /* was it live? */
-/* The object, after `take` was called on it with the table locked. */
+/* What `take` answers, called on the object with the table locked: a reference
+ * to something that stays, since the object may go with the lock. */
 int hf__handle_find(const void *handle, hf__handle_kind kind, void **ret,
-                    void (*take)(void *object));
+                    void *(*take)(void *object));
 /* In a forked child that has not begun: the parent's object; NULL: none. */
 void *hf__handle_peek_inherited(const void *handle, hf__handle_kind kind);
 #define HF_HANDLE(type, id) ((type *)(uintptr_t)(id))
@@ -467,6 +468,8 @@ void hf__req_refuse(hf__req *req, int code, const hf_error *why);
 /* ---- collect.c ---- */
 
 void hf__result_post(hf__session *s, hf__result *result);
+/* It is collected, or nobody wants it any more. */
+void hf__result_drop(hf__session *s, hf__result *result);
 
 /* ---- options.c ---- */
 

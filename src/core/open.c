@@ -278,9 +278,9 @@ static void detach_here(hf__session *s, hf_nsec until)
     hf__op_run(s, &op);
 }
 
-static void keep_inside(void *object)
+static void *look_at_session(void *object)
 {
-    (void)object; /* the drop below decides who closes */
+    return object; /* the drop below decides who closes */
 }
 
 void hf_close(hf_session *handle)
@@ -288,7 +288,7 @@ void hf_close(hf_session *handle)
     hf__session *s;
     void *object;
     hf_nsec until;
-    int code = hf__handle_find(handle, HF__SESSION, &object, keep_inside);
+    int code = hf__handle_find(handle, HF__SESSION, &object, look_at_session);
 
     if (code == HF_EFORKED) {
         s = hf__handle_peek_inherited(handle, HF__SESSION);

@@ -21,9 +21,10 @@
 #include "base/url.h"
 #include "core/internal.h"
 
-static void take_session(void *object)
+static void *take_session(void *object)
 {
     atomic_fetch_add(&((hf__session *)object)->calls, 1);
+    return object;
 }
 
 int hf__session_enter(const hf_session *handle, hf__session **ret,
