@@ -126,6 +126,13 @@ static hf_session *open_stage(void)
     return session;
 }
 
+static void keep(void)
+{
+    hf__session_lock(inside);
+    hf__keeper_step(inside);
+    hf__session_unlock(inside);
+}
+
 static hf_hold *take_with(hf_session *session, hf_lock_options opt)
 {
     hf_hold *hold = NULL;
@@ -203,9 +210,38 @@ static void a_flight_is_counted_to_its_end(void)
     hf_close(session);
 }
 
+/* ---- answers after the session's end ---- */
+
+/* A fixed lease outlives its session: a join that was answered too late has
+ * made one that nobody has, and is left. */
+static void a_fixed_lease_after_the_session(void)
+{
+    hf_session *session = open_stage();
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .lease_ms = 10 * LEASE_MS,
+                           .wait_ms = HF_FOREVER};
+    hf_id rid;
+
+    EXPECT_CODE(hf_release(take(session), NULL), 0);
+    EXPECT_EQ(seen[HF_OP_LEAVE], 1);
+    kept_kind[HF_OP_JOIN] = true;
+    start(session, opt);
+    EXPECT_EQ(kept_count, 1);
+    rid = kept[0]->place->rid;
+    pass(2 * LEASE_MS);
+    keep();
+    EXPECT_EQ(inside->told, HF_LOST);
+    kept_kind[HF_OP_JOIN] = false;
+    answer_kept();
+    EXPECT_EQ(seen[HF_OP_LEAVE], 2);
+    EXPECT(memcmp(&left_rid, &rid, sizeof rid) == 0);
+    EXPECT_CODE(collect(session).error.code, 0);
+    hf_close(session);
+}
+
 static const test_case cases[] = {
     TEST(a_call_is_inside_to_its_end),
     TEST(a_flight_is_counted_to_its_end),
+    TEST(a_fixed_lease_after_the_session),
 };
 
 int main(int argc, char **argv)

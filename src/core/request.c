@@ -285,14 +285,16 @@ static void leave_entry(hf__req *req, hf__entry *entry)
 void hf__req_drop_entry(hf__req *req)
 {
     hf__entry *entry = req->entry;
+    bool lives; /* a fixed lease outlives the session that it was joined in */
 
     if (!entry)
         return;
     req->entry = NULL;
     entry->req = NULL;
+    lives = entry->gen == entry->s->gen || entry->place.lease > 0;
     /* An attempt without an answer may still arrive: only a leave with a tomb
      * makes sure that it finds the door shut. */
-    if (entry->gen == entry->s->gen &&
+    if (lives &&
         ((entry->state == HF_ENTRY_WAITING && !HF_MUTANT(CANCEL_STAYS)) ||
          (entry->stray && entry->state == HF_ENTRY_JOINING)))
         leave_entry(req, entry);
