@@ -138,8 +138,12 @@ int hf_cancel(hf_request *request, hf_error *err)
 {
     void *object;
     hf__session *s;
-    int code = hf__handle_find(request, HF__REQUEST, &object, take_session_of);
+    int code;
 
+    hf__api_enter();
+    code = hf__handle_find(request, HF__REQUEST, &object, take_session_of);
+    if (code)
+        hf__api_leave(code);
     if (code == HF_EFORKED)
         return hf__error(err, code, "the request belongs to the parent");
     if (code)

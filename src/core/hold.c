@@ -56,8 +56,12 @@ static void *take_hold(void *object)
 int hf__hold_enter(hf_hold *handle, hf__hold **ret, hf_error *err)
 {
     void *object;
-    int code = hf__handle_find(handle, HF__HOLD, &object, take_hold);
+    int code;
 
+    hf__api_enter();
+    code = hf__handle_find(handle, HF__HOLD, &object, take_hold);
+    if (code)
+        hf__api_leave(code);
     if (code == HF_EFORKED)
         return hf__error(err, code,
                          "the hold belongs to the parent process: open a "

@@ -110,8 +110,8 @@ static void free_session(hf__session *s)
     hfd_free(s);
 }
 
-int hf_open(hf_session **ret, const char *url, const hf_open_options *opt,
-            hf_error *err)
+static int open_session(hf_session **ret, const char *url,
+                        const hf_open_options *opt, hf_error *err)
 {
     char buf[512];
     hf_open_options o;
@@ -152,6 +152,13 @@ int hf_open(hf_session **ret, const char *url, const hf_open_options *opt,
     hf__process_add(s);
     *ret = HF_HANDLE(hf_session, s->id);
     return 0;
+}
+
+int hf_open(hf_session **ret, const char *url, const hf_open_options *opt,
+            hf_error *err)
+{
+    hf__api_enter();
+    return hf__api_leave(open_session(ret, url, opt, err));
 }
 
 const char *hf_session_url(const hf_session *handle)
@@ -283,7 +290,7 @@ static void *look_at_session(void *object)
     return object; /* the drop below decides who closes */
 }
 
-void hf_close(hf_session *handle)
+static void close_session(hf_session *handle)
 {
     hf__session *s;
     void *object;
@@ -316,6 +323,13 @@ void hf_close(hf_session *handle)
     hf__session_unlock(s);
     hf__keeper_stop(s);
     free_session(s);
+}
+
+void hf_close(hf_session *handle)
+{
+    hf__api_enter();
+    close_session(handle);
+    hf__api_leave(0);
 }
 
 void hf__session_abandon_owner(hf__session *s, uint64_t owner)

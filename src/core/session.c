@@ -31,8 +31,12 @@ int hf__session_enter(const hf_session *handle, hf__session **ret,
                       hf_error *err)
 {
     void *object;
-    int code = hf__handle_find(handle, HF__SESSION, &object, take_session);
+    int code;
 
+    hf__api_enter();
+    code = hf__handle_find(handle, HF__SESSION, &object, take_session);
+    if (code)
+        hf__api_leave(code);
     if (code == HF_EFORKED)
         return hf__error(err, code,
                          "the session belongs to the parent process (did you "
@@ -113,6 +117,7 @@ void hf__session_leave(hf__session *s)
     if (atomic_fetch_sub(&s->calls, 1) == 1 && s->closing)
         hf__bell_ring(&s->rung, &s->calm);
     unlock_and_hear(s);
+    hf__api_leave(0);
 }
 
 void hf__session_sleep(hf__session *s, hf__bell *bell, hf_nsec due)
