@@ -235,14 +235,21 @@ static void fail_waiting(hf__session *s, int code, const hf_error *why)
     }
 }
 
-static void wake_waiting(hf__session *s)
+/* Is anybody there to do it on his own thread?  All are woken: the first of
+ * them may be about to give up. */
+static bool wake_waiting(hf__session *s)
 {
+    bool any = false;
+
     HF_LIST_EACH(node, &s->reqs) {
         hf__req *req = HF_CONTAINER(node, hf__req, all);
 
-        if (req->bell && req->state == HF_REQ_LINE)
+        if (req->bell && req->state == HF_REQ_LINE) {
             hf__bell_ring(&s->rung, req->bell);
+            any = true;
+        }
     }
+    return any;
 }
 
 static void attach_landed(hf__session *s, const hf_op *op)
@@ -307,15 +314,8 @@ void hf__session_want(hf__session *s, bool here)
     } else {
         hf__flight *flight;
 
-        /* A blocking caller in line does it on its own thread. */
-        HF_LIST_EACH(node, &s->reqs) {
-            hf__req *req = HF_CONTAINER(node, hf__req, all);
-
-            if (req->bell && req->state == HF_REQ_LINE) {
-                hf__bell_ring(&s->rung, req->bell);
-                return;
-            }
-        }
+        if (wake_waiting(s))
+            return;
         flight = hf__flight_new(s, HF_OP_ATTACH, NULL, attach_flight_landed);
         if (!flight) {
             /* Later, and not here: others are in the middle of something. */
