@@ -23,9 +23,14 @@
 
 static void renew_landed(hf__flight *flight)
 {
-    flight->s->renewing = false;
-    hf__each_answered(flight->s, &flight->batch, &flight->op);
-    hf__session_renewed(flight->s, &flight->op, flight->gen);
+    hf__session *s = flight->s;
+
+    s->renewing = false;
+    hf__each_answered(s, &flight->batch, &flight->op);
+    hf__session_renewed(s, &flight->op, flight->gen);
+    /* Of a session that is over: the next one's had to wait for it. */
+    if (flight->gen != s->gen && s->attach == HF_ATTACH_DONE)
+        hf__session_wake_keeper(s, s->lease.next_renew);
 }
 
 static void renew_session(hf__session *s, hf_nsec now)

@@ -238,10 +238,34 @@ static void a_fixed_lease_after_the_session(void)
     hf_close(session);
 }
 
+/* The renewal of a session that is over comes back when there is a new one:
+ * the keeper, which waited for it, must see to the new one's. */
+static void a_renewal_of_the_session_before(void)
+{
+    hf_session *session = open_stage();
+
+    EXPECT_CODE(hf_release(take(session), NULL), 0);
+    kept_kind[HF_OP_RENEW] = true;
+    pass(LEASE_MS / 2);
+    keep();
+    EXPECT_EQ(kept_count, 1);
+    pass(2 * LEASE_MS);
+    keep();
+    take(session);
+    /* As if its thread slept until the end of the lease. */
+    inside->keeper_runs = true;
+    inside->keeper_due = hf__lease_lost_at(&inside->lease);
+    answer_kept();
+    EXPECT(inside->keeper_due <= inside->lease.next_renew);
+    inside->keeper_runs = false;
+    hf_close(session);
+}
+
 static const test_case cases[] = {
     TEST(a_call_is_inside_to_its_end),
     TEST(a_flight_is_counted_to_its_end),
     TEST(a_fixed_lease_after_the_session),
+    TEST(a_renewal_of_the_session_before),
 };
 
 int main(int argc, char **argv)
