@@ -446,6 +446,7 @@ void hf__req_requeue(hf__req *req);
 void hf__req_rejoin(hf__req *req);
 /* In front: it was there before those who wait behind it. */
 void hf__req_back_in_line(hf__req *req);
+void hf__req_patience(hf__req *req); /* begins now; sets give_up */
 /* Fill an operation for req; prepare_join false: no memory, req is done. */
 bool hf__join_prepare(hf__req *req, hf_op *op, hf_place *copy);
 void hf__join_landed(hf__req *req, hf_op *op);

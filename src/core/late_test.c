@@ -261,11 +261,62 @@ static void a_renewal_of_the_session_before(void)
     hf_close(session);
 }
 
+/* ---- patience ---- */
+
+/* It counts from the first question to the store, not from the call: who has
+ * waited here for long is not refused for one answer that was lost. */
+static void patience_begins_with_the_turn(void)
+{
+    hf_session *session = open_stage();
+    hf_hold *hold = take(session);
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = HF_FOREVER};
+
+    start(session, opt);
+    for (int i = 0; i < 8; i++) {
+        pass(LEASE_MS / 3);
+        keep();
+    }
+    outcomes[HF_OP_JOIN] = HF_NOT_APPLIED;
+    codes[HF_OP_JOIN] = HF_EUNAVAIL;
+    EXPECT_CODE(hf_release(hold, NULL), 0);
+    EXPECT_EQ(seen[HF_OP_JOIN], 2);
+    outcomes[HF_OP_JOIN] = HF_APPLIED;
+    codes[HF_OP_JOIN] = 0;
+    pass(1000);
+    keep();
+    EXPECT_CODE(collect(session).error.code, 0);
+    hf_close(session);
+}
+
+/* Likewise when the session ends while it waits here. */
+static void patience_begins_with_a_loss(void)
+{
+    hf_session *session = open_stage();
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = HF_FOREVER};
+    hf_hold *hold = take(session);
+
+    start(session, opt);
+    outcomes[HF_OP_ATTACH] = HF_NOT_APPLIED;
+    codes[HF_OP_ATTACH] = HF_EUNAVAIL;
+    pass(2 * LEASE_MS);
+    keep();
+    EXPECT_EQ(seen[HF_OP_ATTACH], 2);
+    outcomes[HF_OP_ATTACH] = HF_APPLIED;
+    codes[HF_OP_ATTACH] = 0;
+    pass(1000);
+    keep();
+    EXPECT_CODE(collect(session).error.code, 0);
+    EXPECT_CODE(hf_release(hold, NULL), HF_EEXPIRED);
+    hf_close(session);
+}
+
 static const test_case cases[] = {
     TEST(a_call_is_inside_to_its_end),
     TEST(a_flight_is_counted_to_its_end),
     TEST(a_fixed_lease_after_the_session),
     TEST(a_renewal_of_the_session_before),
+    TEST(patience_begins_with_the_turn),
+    TEST(patience_begins_with_a_loss),
 };
 
 int main(int argc, char **argv)

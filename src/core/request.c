@@ -201,6 +201,16 @@ static int watch_cancel(hf__req *req, int cancel_fd, hf_error *err)
     return 1;
 }
 
+/* Patience with a store that does not answer is counted from the first question
+ * to it, however long the turn was in coming. */
+void hf__req_patience(hf__req *req)
+{
+    const hf__lease *lease = &req->s->lease;
+
+    req->give_up =
+        hfd_now() + (req->want.try_only ? 2 * lease->attempt : lease->ttl);
+}
+
 int hf__req_submit(hf__req *req, const char *text, const hf__manner *manner,
                    hf_error *err)
 {
@@ -240,11 +250,9 @@ int hf__req_submit(hf__req *req, const char *text, const hf__manner *manner,
     }
     req->key = key;
     req->deadline = hf__add_ns(now, manner->wait);
-    req->give_up = now + s->lease.ttl;
-    if (req->want.try_only) {
-        req->give_up = now + 2 * s->lease.attempt;
+    hf__req_patience(req); /* with the attach; see hf__line_pump */
+    if (req->want.try_only)
         req->deadline = HF_NEVER; /* one answer of the store decides */
-    }
     s->waiters++;
     hf__list_append(&key->line, &req->line);
     key->line_count++;
@@ -305,8 +313,6 @@ void hf__req_drop_entry(hf__req *req)
 
 void hf__req_requeue(hf__req *req)
 {
-    hf__session *s = req->s;
-
     hf__req_wake(req);
     hf__req_drop_entry(req);
     if (req->stop || (req->want.try_only && req->failures++ > 0)) {
@@ -317,7 +323,7 @@ void hf__req_requeue(hf__req *req)
             "the place in the queue of '%.*s' was lost with the "
             "session; joining again",
             (int)req->key->len, req->key->text);
-    req->give_up = hfd_now() + s->lease.ttl;
+    hf__req_patience(req);
     hf__req_back_in_line(req);
 }
 

@@ -389,16 +389,16 @@ static void tell_holds(hf__session *s, hf_state state, int reason)
 
 /* Whose turn had come, and whose thread has not run since: back in line, or it
  * would join the session that is over, under a count that no session ever has,
- * and wait there for ever. */
+ * and wait there for ever.  All in line wait for a new one from now on. */
 static void recall_turns(hf__session *s)
 {
     HF_LIST_EACH(node, &s->reqs) {
         hf__req *req = HF_CONTAINER(node, hf__req, all);
 
-        if (req->state != HF_REQ_DUE)
-            continue;
-        req->give_up = hfd_now() + s->lease.ttl;
-        hf__req_back_in_line(req);
+        if (req->state == HF_REQ_DUE)
+            hf__req_back_in_line(req);
+        if (req->state == HF_REQ_LINE)
+            hf__req_patience(req);
     }
 }
 
