@@ -310,6 +310,80 @@ static void patience_begins_with_a_loss(void)
     hf_close(session);
 }
 
+/* ---- fixed leases that are lost while they are renewed ---- */
+
+static void a_fixed_lease_lengthened_too_late(void)
+{
+    hf_session *session = open_stage();
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .lease_ms = 10000};
+    hf_hold *hold = take_with(session, opt);
+
+    kept_kind[HF_OP_CONFIRM] = true;
+    EXPECT_CODE(hf_renew_start(hold, NULL, NULL, NULL), 0);
+    pass(11000);
+    keep();
+    EXPECT_EQ(seen[HF_OP_LEAVE], 0);
+    answer_kept();
+    EXPECT_CODE(collect(session).error.code, HF_EEXPIRED);
+    EXPECT_EQ(seen[HF_OP_LEAVE], 1);
+    EXPECT_CODE(hf_release(hold, NULL), HF_EEXPIRED);
+    hf_close(session);
+}
+
+static void a_lost_one_is_not_renewed(void)
+{
+    hf_session *session = open_stage();
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .lease_ms = 10000};
+    hf_hold *hold = take_with(session, opt);
+    hf_request *request = NULL;
+
+    pass(11000);
+    EXPECT_CODE(hf_renew_start(hold, NULL, &request, NULL), HF_EEXPIRED);
+    EXPECT(request == NULL);
+    EXPECT_EQ(seen[HF_OP_CONFIRM], 0);
+    EXPECT_CODE(hf_release(hold, NULL), HF_EEXPIRED);
+    hf_close(session);
+}
+
+/* A break that a publication tells of: the owner has its margin to stop in. */
+static void a_break_told_by_an_answer(void)
+{
+    hf_session *session = open_stage();
+    hf_hold *hold = take(session);
+
+    reason = HF_EFORCED;
+    EXPECT_CODE(hf_publish(hold, "v", 1, NULL), HF_EFORCED);
+    reason = 0;
+    EXPECT_EQ(seen[HF_OP_LEAVE], 0);
+    pass(MARGIN_MS + 1);
+    keep();
+    EXPECT_EQ(seen[HF_OP_LEAVE], 1);
+    EXPECT_CODE(hf_release(hold, NULL), HF_EFORCED);
+    hf_close(session);
+}
+
+/* ---- refusals ---- */
+
+/* What the store refused it has not done: a renewal is no success then, and a
+ * place that was not left is left again. */
+static void a_refusal_is_no_success(void)
+{
+    hf_session *session = open_stage();
+    hf_hold *hold = take(session);
+
+    codes[HF_OP_RENEW] = HF_EPERM;
+    EXPECT_CODE(hf_renew(hold, NULL), HF_EPERM);
+    codes[HF_OP_RENEW] = 0;
+    codes[HF_OP_LEAVE] = HF_EPERM;
+    EXPECT_CODE(hf_release_start(hold, NULL, NULL, NULL), 0);
+    EXPECT_CODE(collect(session).error.code, HF_EUNKNOWN);
+    codes[HF_OP_LEAVE] = 0;
+    pass(1000);
+    keep();
+    EXPECT_EQ(seen[HF_OP_LEAVE], 2);
+    hf_close(session);
+}
+
 static const test_case cases[] = {
     TEST(a_call_is_inside_to_its_end),
     TEST(a_flight_is_counted_to_its_end),
@@ -317,6 +391,10 @@ static const test_case cases[] = {
     TEST(a_renewal_of_the_session_before),
     TEST(patience_begins_with_the_turn),
     TEST(patience_begins_with_a_loss),
+    TEST(a_fixed_lease_lengthened_too_late),
+    TEST(a_lost_one_is_not_renewed),
+    TEST(a_break_told_by_an_answer),
+    TEST(a_refusal_is_no_success),
 };
 
 int main(int argc, char **argv)
