@@ -384,6 +384,35 @@ static void a_refusal_is_no_success(void)
     hf_close(session);
 }
 
+/* Two who want it shared do not exclude each other: a try waits for the answer
+ * of a join that this process has under way. */
+static void a_shared_try_beside_a_join(void)
+{
+    hf_session *session = open_stage();
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .mode = HF_SHARED,
+                           .wait_ms = HF_FOREVER};
+
+    EXPECT_CODE(hf_release(take(session), NULL), 0);
+    kept_kind[HF_OP_JOIN] = true;
+    start(session, opt);
+    opt.wait_ms = 0;
+    start(session, opt);
+    start(session, opt);
+    for (int i = 0; i < 3; i++) {
+        EXPECT_EQ(kept_count, 1);
+        answer_kept();
+        EXPECT_CODE(collect(session).error.code, 0);
+    }
+    opt.mode = HF_EXCLUSIVE; /* that one is refused without a question */
+    start(session, opt);
+    answer_kept();
+    opt.mode = HF_SHARED;
+    start(session, opt);
+    EXPECT_CODE(collect(session).error.code, 0);
+    EXPECT_CODE(collect(session).error.code, HF_EBUSY);
+    hf_close(session);
+}
+
 static const test_case cases[] = {
     TEST(a_call_is_inside_to_its_end),
     TEST(a_flight_is_counted_to_its_end),
@@ -395,6 +424,7 @@ static const test_case cases[] = {
     TEST(a_lost_one_is_not_renewed),
     TEST(a_break_told_by_an_answer),
     TEST(a_refusal_is_no_success),
+    TEST(a_shared_try_beside_a_join),
 };
 
 int main(int argc, char **argv)

@@ -183,10 +183,17 @@ static bool is_same_kind(const hf__key *key, const hf__want *want)
     return true;
 }
 
-/* Somebody of this process is before us: no need to ask the store. */
-static bool is_busy_here(const hf__key *key)
+/* Somebody of this process is before us: no need to ask the store.  Who wants it
+ * shared or a place of several may well be granted beside others of his kind:
+ * he stands in line behind their joins, and asks. */
+static bool is_busy_here(const hf__key *key, hf_mode mode)
 {
-    return key->joining || !hf__list_empty(&key->line) || key->exclusive;
+    if (mode == HF_EXCLUSIVE || key->exclusive)
+        return key->joining || !hf__list_empty(&key->line) || key->exclusive;
+    HF_LIST_EACH(node, &key->line)
+        if (HF_CONTAINER(node, hf__req, line)->want.mode == HF_EXCLUSIVE)
+            return true;
+    return key->joining && key->joining->want.mode == HF_EXCLUSIVE;
 }
 
 /* 1: it goes on. */
@@ -236,7 +243,7 @@ int hf__req_submit(hf__req *req, const char *text, const hf__manner *manner,
         code = hf__error(err, HF_EKIND,
                          "this process uses it as another kind of lock, or "
                          "with other places");
-    if (code == 1 && req->want.try_only && is_busy_here(key))
+    if (code == 1 && req->want.try_only && is_busy_here(key, req->want.mode))
         code = hf__error(err, HF_EBUSY, "held in this process");
     if (code == 1 && hf__line_deadlock(s, key, req->want.owner))
         code = hf__error(err, HF_EDEADLK,
