@@ -12,6 +12,7 @@
  * thread: hf__keeper_step is called by hand. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -168,14 +169,23 @@ static void set_timer(hf__session *s, hf_nsec due)
     timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
-/* A request's cancel_fd became readable; it may be done by now. */
+static bool is_readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    return poll(&p, 1, 0) > 0;
+}
+
+/* A request's cancel_fd became readable.  The request may be done by now, and
+ * another one be at its address: so its own descriptor is asked. */
 static void cancel_by_fd(hf__session *s, const void *who)
 {
     hf__session_lock(s);
     HF_LIST_EACH(node, &s->reqs) {
         hf__req *req = HF_CONTAINER(node, hf__req, all);
 
-        if (req == who && req->cancel_dup >= 0) {
+        if (req == who && req->cancel_dup >= 0 &&
+            is_readable(req->cancel_dup)) {
             hf__keeper_unwatch(s, req);
             hf__req_stop(req, HF_ECANCELED);
             break;

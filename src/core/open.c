@@ -353,20 +353,31 @@ void hf__session_abandon_owner(hf__session *s, uint64_t owner)
     hf__session_unlock(s);
 }
 
-void hf__session_goodbye(hf__session *s, hf_nsec budget)
+/* One whose minimum the store has to be told; NULL: none. */
+static hf__entry *next_to_keep(hf__session *s)
 {
-    hf_nsec until = hfd_now() + budget;
-
-    hf__session_lock(s);
-    s->closing = true;
     HF_LIST_EACH(node, &s->entries) {
         hf__entry *entry = HF_CONTAINER(node, hf__entry, of_session);
 
-        if (entry->state == HF_ENTRY_GRANTED && entry->at_least) {
-            hf__entry_ref(entry);
-            hf__leave_here(entry, until, false);
-            hf__entry_unref(entry);
-        }
+        if (entry->state == HF_ENTRY_GRANTED && entry->at_least)
+            return entry;
+    }
+    return NULL;
+}
+
+void hf__session_goodbye(hf__session *s, hf_nsec budget)
+{
+    hf_nsec until = hfd_now() + budget;
+    hf__entry *entry;
+
+    hf__session_lock(s);
+    s->closing = true;
+    /* From the head each time: the other threads still run, and the list may
+     * be another one when the store has answered. */
+    while (hfd_now() < until && (entry = next_to_keep(s)) != NULL) {
+        hf__entry_ref(entry);
+        hf__leave_here(entry, until, false);
+        hf__entry_unref(entry);
     }
     detach_here(s, until);
     hf__session_unlock(s);

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 
 #include "core/internal.h"
+#include "core/registry.h"
 
 typedef struct process_page {
     _Atomic uint64_t mark;
@@ -105,6 +106,8 @@ void hf__process_begin(void)
     if (hf__process_mark() == 0) {
         pthread_mutex_init(&open_mu, NULL);
         hf__list_init(&open_sessions);
+        if (last_mark != 0)
+            hf__registry_forked();
         hf__handle_reset(++last_mark);
         if (!exit_hooked)
             exit_hooked = atexit(leave_all) == 0;

@@ -81,6 +81,11 @@ static const hf_driver *find_loaded(const char *scheme, size_t len)
     return NULL;
 }
 
+void hf__registry_forked(void)
+{
+    pthread_mutex_init(&loaded_mu, NULL);
+}
+
 void hf__registry_add(const hf_driver *driver)
 {
     pthread_mutex_lock(&loaded_mu);

@@ -62,9 +62,11 @@ void hf__session_lock(hf__session *s)
 static void run_flight_job(hf__job *job)
 {
     hf__flight *flight = HF_CONTAINER(job, hf__flight, job);
+    hf_nsec due = hfd_now() + flight->s->lease.attempt;
 
     /* Counted from here: it may have stood in line for a thread. */
-    flight->op.deadline = hfd_now() + flight->s->lease.attempt;
+    if (flight->op.deadline < due)
+        flight->op.deadline = due;
     flight->s->driver->start(flight->s->store, &flight->op);
 }
 
