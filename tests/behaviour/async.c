@@ -446,8 +446,8 @@ static void cancel_beside_collect(void)
 static void change_of_a_released_hold(void)
 {
     hf_session *s = open_store();
-    hf_lock_options opt = {
-        HF_LOCK_OPTIONS, .wait_ms = HF_FOREVER, .at_most_ms = 100};
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = HF_FOREVER,
+                           .at_most_ms = 100};
     hf_hold *hold = collect_hold(s, start_with(s, "k", opt, NULL), NULL);
 
     EXPECT(is_readable(hf_session_fd(s), PATIENCE_MS));
