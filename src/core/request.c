@@ -184,8 +184,8 @@ static bool is_same_kind(const hf__key *key, const hf__want *want)
 }
 
 /* Somebody of this process is before us: no need to ask the store.  Who wants
- * it shared or a place of several may well be granted beside others of his kind:
- * he stands in line behind their joins, and asks. */
+ * it shared or a place of several may well be granted beside others of his
+ * kind: he stands in line behind their joins, and asks. */
 static bool is_busy_here(const hf__key *key, hf_mode mode)
 {
     if (mode == HF_EXCLUSIVE || key->exclusive)
