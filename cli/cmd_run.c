@@ -295,8 +295,8 @@ static int check_times(struct run *r, const struct args *a)
         return say_usage(a->command, "--lease is shorter than 2 seconds: too "
                                      "short to stop a command in time");
     int64_t attempt = lease / 6 < 2000 ? lease / 6 : 2000;
-    int64_t margin = lease / 10 > 250 ? lease / 10 : 250;
-    int64_t most = lease - margin - lease / 100 - 10 - lease / 3 - 2 * attempt;
+    int64_t most = lease - stop_margin_ms(lease) - lease / 100 - 10 -
+                   lease / 3 - 2 * attempt;
     if (r->kill_after_ms < 0) {
         r->kill_after_ms = lease / 6 < 5000 ? lease / 6 : 5000;
         if (r->take.at_most_ms > 0 && r->kill_after_ms > r->take.at_most_ms / 2)

@@ -234,6 +234,12 @@ void guardian_arm(struct guardian *g, int life_fd)
     sendmsg(g->sock, &m, MSG_NOSIGNAL);
 }
 
+void guardian_poke(const struct guardian *g)
+{
+    char byte = 0;
+    send(g->sock, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 void guardian_stop(struct guardian *g)
 {
     if (g->pid == 0)

@@ -30,6 +30,9 @@ int guardian_start(struct guardian *g, int pidfd);
  * the command is gone. */
 void guardian_arm(struct guardian *g, int life_fd);
 
+/* due_ns is earlier than it was: look at it now. */
+void guardian_poke(const struct guardian *g);
+
 /* The target is gone: call before its process is reaped. */
 void guardian_stop(struct guardian *g);
 /* After stop: no zombie is left. */

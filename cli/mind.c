@@ -7,13 +7,15 @@
  *     held ............... kill_after left ............. 0 (LOST)
  *           goes on              | TERM                  | KILL
  *
- * A hold that an operator broke is lost with no time left, but stays in the
- * queue until we leave it (or a lease is over, which is longer than
- * kill_after): so TERM now and KILL kill_after later.
+ * A hold that an operator broke is lost with no time left, but the library
+ * keeps its place for a stop margin before it goes to the next.  So TERM now
+ * and KILL kill_after later, or, where that is sooner, a fifth of the margin
+ * before its end: we hear of the loss a little after the margin has begun.
  *
  * Each look also moves the guardian's due instant on.  Looks come at least
  * four times per lease, so that due is well ahead as long as we run, and the
- * guardian kills in our stead if we do not.
+ * guardian kills in our stead if we do not.  One that moves back must be told:
+ * the guardian sleeps until the old one.
  *
  * Knows nothing of how the command is waited for. */
 #include "mind.h"
@@ -96,10 +98,28 @@ static void strike(struct mind *m, int code)
              found ? "sent KILL to the command" : "the command has ended");
 }
 
+int64_t stop_margin_ms(int64_t lease_ms)
+{
+    return lease_ms / 10 > 250 ? lease_ms / 10 : 250;
+}
+
 /* Milliseconds for poll, from a positive number of them. */
 static int as_timeout(int64_t ms)
 {
     return ms > 1000000 ? 1000000 : (int)(ms < 0 ? 0 : ms);
+}
+
+static void set_due(const struct mind *m, int64_t due_ns)
+{
+    if (due_ns < atomic_exchange(&m->guardian->page->due_ns, due_ns))
+        guardian_poke(m->guardian);
+}
+
+static int64_t time_to_stop_ns(const struct mind *m)
+{
+    int64_t kept_ms = stop_margin_ms(m->lease_ms);
+    kept_ms -= kept_ms / 5;
+    return (kept_ms < m->kill_after_ms ? kept_ms : m->kill_after_ms) * 1000000;
 }
 
 static int step_lost(struct mind *m, int code)
@@ -108,9 +128,8 @@ static int step_lost(struct mind *m, int code)
     if (m->killed)
         return -1;
     if (m->kill_at_ns == 0) {
-        m->kill_at_ns =
-            code == HF_EFORCED ? now + m->kill_after_ms * 1000000 : now;
-        atomic_store(&m->guardian->page->due_ns, m->kill_at_ns);
+        m->kill_at_ns = code == HF_EFORCED ? now + time_to_stop_ns(m) : now;
+        set_due(m, m->kill_at_ns);
     }
     if (now >= m->kill_at_ns) {
         strike(m, code);
@@ -130,7 +149,7 @@ int mind_step(struct mind *m)
     int64_t left = hf_hold_remaining_ms(m->hold);
     if (left <= 0)
         return step_lost(m, HF_EEXPIRED); /* less than a millisecond is left */
-    atomic_store(&m->guardian->page->due_ns, now + left * 1000000);
+    set_due(m, now + left * 1000000);
     if (left <= m->kill_after_ms) {
         warn(m, 0);
         return as_timeout(left);

@@ -22,6 +22,10 @@ struct mind {
     int64_t kill_at_ns; /* when it must be; 0: not set */
 };
 
+/* What the library leaves its user to stop in: between a loss that it tells
+ * and the lock being another's. */
+int64_t stop_margin_ms(int64_t lease_ms);
+
 /* Look at the clock and act on it.  Returns in how many milliseconds to look
  * again at the latest; -1: no need.  Call it first after every sleep. */
 int mind_step(struct mind *m);

@@ -246,14 +246,31 @@ static void join_applied(hf__req *req, hf_op *op)
     }
 }
 
+/* The session ended while it was under way.  What the store has of it went
+ * with the session, but for a fixed lease: that is to be left. */
+static void join_outlived(hf__req *req, hf_op *op)
+{
+    hf__entry *entry = req->entry;
+
+    hfd_free(op->place->seats);
+    op->place->seats = NULL;
+    op->place->seat_count = 0;
+    if (op->outcome == HF_UNKNOWN) {
+        entry->stray = true;
+    } else if (op->outcome == HF_APPLIED && op->error.code == 0) {
+        entry->place = *op->place;
+        entry->state = HF_ENTRY_WAITING;
+    }
+    hf__req_rejoin(req);
+}
+
 void hf__join_landed(hf__req *req, hf_op *op)
 {
     hf__session *s = req->s;
     hf__entry *entry = req->entry;
 
     if (entry->gen != s->gen) {
-        hfd_free(op->place->seats);
-        hf__req_rejoin(req);
+        join_outlived(req, op);
         return;
     }
     hf__session_clock(s, op);

@@ -206,6 +206,13 @@ static hf__flight *new_listing(hf__session *s)
             hf__flight_free(flight);
         return NULL;
     }
+    /* A listing of many takes a while: each try has twice the time of the one
+     * before it, up to the loss. */
+    flight->op.deadline =
+        hfd_now() +
+        (s->lease.attempt << (s->audit_failures < 4 ? s->audit_failures : 4));
+    if (flight->op.deadline > hf__lease_lost_at(&s->lease))
+        flight->op.deadline = hf__lease_lost_at(&s->lease);
     flight->op.text = "";
     flight->op.only_mine = true;
     flight->op.emit_row = note_row;

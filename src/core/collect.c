@@ -33,6 +33,19 @@ void hf__result_post(hf__session *s, hf__result *result)
         signal_results(s);
 }
 
+void hf__result_drop(hf__session *s, hf__result *result)
+{
+    uint64_t count;
+
+    if (!hf__list_linked(&result->node))
+        return;
+    hf__list_remove(&result->node);
+    if (hf__list_empty(&s->results) && s->result_fd >= 0 &&
+        read(s->result_fd, &count, sizeof count) < 0 && errno != EAGAIN)
+        hfd_log(HF_LOG_ERROR, "the session's descriptor failed: %s",
+                strerror(errno));
+}
+
 void hf__req_post(hf__req *req)
 {
     hf__result_post(req->s, &req->result);
@@ -87,7 +100,6 @@ int hf_collect(hf_session *handle, hf_result *ret)
     hf__session *s;
     hf__node *node;
     hf__result *result;
-    uint64_t count;
     int code = ret ? hf__session_enter(handle, &s, NULL) : HF_EINVAL;
 
     if (code)
@@ -96,11 +108,7 @@ int hf_collect(hf_session *handle, hf_result *ret)
     if (node) {
         memset(ret, 0, sizeof *ret);
         result = HF_CONTAINER(node, hf__result, node);
-        hf__list_remove(node);
-        if (hf__list_empty(&s->results) && s->result_fd >= 0 &&
-            read(s->result_fd, &count, sizeof count) < 0 && errno != EAGAIN)
-            hfd_log(HF_LOG_ERROR, "the session's descriptor failed: %s",
-                    strerror(errno));
+        hf__result_drop(s, result);
         if (result->kind == HF_RESULT_CHANGE)
             fill_change(ret, HF_CONTAINER(result, hf__hold, result));
         else
@@ -110,33 +118,43 @@ int hf_collect(hf_session *handle, hf_result *ret)
     return node != NULL;
 }
 
-static void take_request(void *object)
+/* The request may be collected and freed as soon as the table is unlocked; the
+ * session stays, since the call is counted. */
+static void *take_session_of(void *object)
 {
-    atomic_fetch_add(&((hf__req *)object)->s->calls, 1);
+    hf__session *s = ((hf__req *)object)->s;
+
+    atomic_fetch_add(&s->calls, 1);
+    return s;
+}
+
+/* With the session's mutex held it stays. */
+static void *look_at_request(void *object)
+{
+    return object;
 }
 
 int hf_cancel(hf_request *request, hf_error *err)
 {
     void *object;
-    hf__req *req;
     hf__session *s;
-    int code = hf__handle_find(request, HF__REQUEST, &object, take_request);
+    int code;
 
+    hf__api_enter();
+    code = hf__handle_find(request, HF__REQUEST, &object, take_session_of);
+    if (code)
+        hf__api_leave(code);
     if (code == HF_EFORKED)
         return hf__error(err, code, "the request belongs to the parent");
     if (code)
         return hf__error(err, HF_EINVAL, "no such request: it was collected");
-    req = object;
-    s = req->s;
+    s = object;
     hf__session_lock(s);
     /* It may have been collected between the two locks: ask again. */
-    if (hf__handle_find(request, HF__REQUEST, &object, take_request) == 0) {
-        atomic_fetch_sub(&s->calls, 1);
-        hf__req_stop(req, HF_ECANCELED);
-        code = 0;
-    } else {
+    if (hf__handle_find(request, HF__REQUEST, &object, look_at_request) == 0)
+        hf__req_stop(object, HF_ECANCELED);
+    else
         code = hf__error(err, HF_EINVAL, "no such request: it was collected");
-    }
     hf__session_leave(s);
     return code;
 }

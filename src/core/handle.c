@@ -121,7 +121,7 @@ bool hf__handle_drop(uint64_t id, hf__handle_kind kind)
 }
 
 int hf__handle_find(const void *handle, hf__handle_kind kind, void **ret,
-                    void (*take)(void *object))
+                    void *(*take)(void *object))
 {
     uint64_t id = (uint64_t)(uintptr_t)handle;
     uint64_t mark = hf__process_mark() & 0xff;
@@ -134,10 +134,8 @@ int hf__handle_find(const void *handle, hf__handle_kind kind, void **ret,
                                                                : HF_ENOTHELD;
     pthread_mutex_lock(&table_mu);
     at = find_slot(id, kind);
-    if (at) {
-        *ret = at->object;
-        take(at->object);
-    }
+    if (at)
+        *ret = take(at->object);
     pthread_mutex_unlock(&table_mu);
     return at ? 0 : HF_ENOTHELD;
 }

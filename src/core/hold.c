@@ -43,20 +43,25 @@ void hf__hold_unref(hf__hold *hold)
 
 /* With the table of handles locked: the session cannot be closed under us
  * before this call has ended. */
-static void take_hold(void *object)
+static void *take_hold(void *object)
 {
     hf__hold *hold = object;
 
     atomic_fetch_add(&hold->refs, 1);
     if (hold->entry)
         atomic_fetch_add(&hold->entry->s->calls, 1);
+    return hold;
 }
 
 int hf__hold_enter(hf_hold *handle, hf__hold **ret, hf_error *err)
 {
     void *object;
-    int code = hf__handle_find(handle, HF__HOLD, &object, take_hold);
+    int code;
 
+    hf__api_enter();
+    code = hf__handle_find(handle, HF__HOLD, &object, take_hold);
+    if (code)
+        hf__api_leave(code);
     if (code == HF_EFORKED)
         return hf__error(err, code,
                          "the hold belongs to the parent process: open a "
@@ -91,7 +96,7 @@ bool hf__hold_detach(hf__hold *hold)
 
     hold->spent = true;
     hf__list_remove(&hold->node);
-    hf__list_remove(&hold->result.node);
+    hf__result_drop(entry->s, &hold->result);
     hf__handle_drop(hold->id, HF__HOLD);
     hold->collected = false;
     if (entry->owner == hf__thread_serial())

@@ -281,6 +281,9 @@ uint64_t hf__process_mark(void); /* changes in a forked child; 0: not begun */
 bool hf__session_forked(const hf__session *s);
 uint64_t hf__thread_serial(void);   /* bit 63 set */
 void hf__thread_count_hold(int by); /* so that its exit looks */
+/* Between the two a pthread_cancel waits; leave answers `code`. */
+void hf__api_enter(void);
+int hf__api_leave(int code);
 void hf__process_add(hf__session *s);
 void hf__process_remove(hf__session *s);
 
@@ -294,9 +297,9 @@ typedef enum hf__handle_kind {
 void hf__handle_reset(uint64_t mark); /* nobody else may be in the table */
 int hf__handle_new(hf__handle_kind kind, void *object, uint64_t *ret);
 bool hf__handle_drop(uint64_t id, hf__handle_kind kind); /* was it live? */
-/* The object, after `take` was called on it with the table locked. */
+/* What `take` answers, called on the object with the table locked. */
 int hf__handle_find(const void *handle, hf__handle_kind kind, void **ret,
-                    void (*take)(void *object));
+                    void *(*take)(void *object));
 /* In a forked child that has not begun: the parent's object; NULL: none. */
 void *hf__handle_peek_inherited(const void *handle, hf__handle_kind kind);
 #define HF_HANDLE(type, id) ((type *)(uintptr_t)(id))
@@ -320,8 +323,7 @@ hf__flight *hf__flight_new(hf__session *s, hf_op_kind kind, hf__entry *entry,
                            void (*landed)(hf__flight *flight));
 void hf__flight_free(hf__flight *flight);   /* one that was not submitted */
 void hf__flight_submit(hf__flight *flight); /* with the mutex held */
-/* See to it that the session is attached: by a flight, or (here) by the
- * calling thread, for which the mutex is released meanwhile. */
+/* Attach: by a flight, or (here) by this thread, unlocked meanwhile. */
 void hf__session_want(hf__session *s, bool here);
 /* It is over: holds lost, waiters back in line.  reason: a lost code. */
 void hf__session_lost(hf__session *s, int reason);
@@ -367,7 +369,7 @@ hf__entry *hf__key_owned(hf__key *key, uint64_t owner);
 /* Whose turn is it?  Sends the first in line to the store if it may go. */
 void hf__line_pump(hf__session *s, hf__key *key);
 void hf__line_pump_all(hf__session *s);
-/* Pass a granted entry to the next thread in line; false: it has to leave. */
+/* Pass a granted entry to the next in line; false: it has to leave. */
 bool hf__line_hand_over(hf__entry *entry, hf_nsec now);
 /* Would this request wait for what its own owner holds? */
 bool hf__line_deadlock(hf__session *s, const hf__key *key, uint64_t owner);
@@ -437,14 +439,14 @@ void hf__req_granted(hf__req *req, hf__entry *entry, hf_nsec now);
 void hf__req_advance(hf__req *req);
 /* End the wait: the line or the queue is left. */
 void hf__req_stop(hf__req *req, int code);
-/* Its entry is of no use any more: forgotten, or left if the store may still
- * hear of it. */
+/* Of no use any more: forgotten, or left if the store may hear of it. */
 void hf__req_drop_entry(hf__req *req);
 /* Its place died with the session: back in line, and (rejoin) on its way. */
 void hf__req_requeue(hf__req *req);
 void hf__req_rejoin(hf__req *req);
 /* In front: it was there before those who wait behind it. */
 void hf__req_back_in_line(hf__req *req);
+void hf__req_patience(hf__req *req); /* begins now; sets give_up */
 /* Fill an operation for req; prepare_join false: no memory, req is done. */
 bool hf__join_prepare(hf__req *req, hf_op *op, hf_place *copy);
 void hf__join_landed(hf__req *req, hf_op *op);
@@ -452,8 +454,7 @@ void hf__confirm_prepare(hf__req *req, hf_op *op, hf_place *copy);
 void hf__confirm_landed(hf__req *req, const hf_op *op);
 /* Where the store has no marks the core's rule decides. */
 void hf__judge_seats(hf_place *place);
-/* A fresh verdict about a waiting entry, from a recheck that was sent then, or
- * (0) from a push. */
+/* About a waiting entry, from a recheck sent then, or (0) from a push. */
 void hf__req_verdict(hf__entry *entry, const hf_place *fresh, hf_nsec sent);
 void hf__look_at(hf__entry *entry, hf_nsec at); /* the keeper looks then */
 void hf__look_now(hf__req *req); /* that, or its thread if it is parked */
@@ -467,6 +468,8 @@ void hf__req_refuse(hf__req *req, int code, const hf_error *why);
 /* ---- collect.c ---- */
 
 void hf__result_post(hf__session *s, hf__result *result);
+/* It is collected, or nobody wants it any more. */
+void hf__result_drop(hf__session *s, hf__result *result);
 
 /* ---- options.c ---- */
 

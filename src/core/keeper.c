@@ -12,6 +12,7 @@
  * thread: hf__keeper_step is called by hand. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -23,9 +24,14 @@
 
 static void renew_landed(hf__flight *flight)
 {
-    flight->s->renewing = false;
-    hf__each_answered(flight->s, &flight->batch, &flight->op);
-    hf__session_renewed(flight->s, &flight->op, flight->gen);
+    hf__session *s = flight->s;
+
+    s->renewing = false;
+    hf__each_answered(s, &flight->batch, &flight->op);
+    hf__session_renewed(s, &flight->op, flight->gen);
+    /* Of a session that is over: the next one's had to wait for it. */
+    if (flight->gen != s->gen && s->attach == HF_ATTACH_DONE)
+        hf__session_wake_keeper(s, s->lease.next_renew);
 }
 
 static void renew_session(hf__session *s, hf_nsec now)
@@ -163,14 +169,23 @@ static void set_timer(hf__session *s, hf_nsec due)
     timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
-/* A request's cancel_fd became readable; it may be done by now. */
+static bool is_readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    return poll(&p, 1, 0) > 0;
+}
+
+/* A request's cancel_fd became readable.  The request may be done by now, and
+ * another one be at its address: so its own descriptor is asked. */
 static void cancel_by_fd(hf__session *s, const void *who)
 {
     hf__session_lock(s);
     HF_LIST_EACH(node, &s->reqs) {
         hf__req *req = HF_CONTAINER(node, hf__req, all);
 
-        if (req == who && req->cancel_dup >= 0) {
+        if (req == who && req->cancel_dup >= 0 &&
+            is_readable(req->cancel_dup)) {
             hf__keeper_unwatch(s, req);
             hf__req_stop(req, HF_ECANCELED);
             break;

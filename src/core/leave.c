@@ -39,6 +39,8 @@ static bool judge_answer(hf__entry *entry, const hf_op *op, int *ret_code)
     if (op->outcome != HF_APPLIED)
         return false;
     if (op->error.code) {
+        if (hf_error_class(op->error.code) != HF_CLASS_LOST)
+            return false; /* refused: it is still there */
         *ret_code = op->error.code;
     } else if (op->place->verdict == HF_GONE) {
         /* Gone after an attempt without an answer: that one did it, unless

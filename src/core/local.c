@@ -128,6 +128,8 @@ void hf__line_pump(hf__session *s, hf__key *key)
     key->joining = req;
     hf__list_remove(&req->line);
     key->line_count--;
+    if (!req->entry) /* else it has asked before */
+        hf__req_patience(req);
     req->state = HF_REQ_DUE;
     hf__req_advance(req);
 }

@@ -110,8 +110,8 @@ static void free_session(hf__session *s)
     hfd_free(s);
 }
 
-int hf_open(hf_session **ret, const char *url, const hf_open_options *opt,
-            hf_error *err)
+static int open_session(hf_session **ret, const char *url,
+                        const hf_open_options *opt, hf_error *err)
 {
     char buf[512];
     hf_open_options o;
@@ -152,6 +152,13 @@ int hf_open(hf_session **ret, const char *url, const hf_open_options *opt,
     hf__process_add(s);
     *ret = HF_HANDLE(hf_session, s->id);
     return 0;
+}
+
+int hf_open(hf_session **ret, const char *url, const hf_open_options *opt,
+            hf_error *err)
+{
+    hf__api_enter();
+    return hf__api_leave(open_session(ret, url, opt, err));
 }
 
 const char *hf_session_url(const hf_session *handle)
@@ -278,17 +285,17 @@ static void detach_here(hf__session *s, hf_nsec until)
     hf__op_run(s, &op);
 }
 
-static void keep_inside(void *object)
+static void *look_at_session(void *object)
 {
-    (void)object; /* the drop below decides who closes */
+    return object; /* the drop below decides who closes */
 }
 
-void hf_close(hf_session *handle)
+static void close_session(hf_session *handle)
 {
     hf__session *s;
     void *object;
     hf_nsec until;
-    int code = hf__handle_find(handle, HF__SESSION, &object, keep_inside);
+    int code = hf__handle_find(handle, HF__SESSION, &object, look_at_session);
 
     if (code == HF_EFORKED) {
         s = hf__handle_peek_inherited(handle, HF__SESSION);
@@ -318,6 +325,13 @@ void hf_close(hf_session *handle)
     free_session(s);
 }
 
+void hf_close(hf_session *handle)
+{
+    hf__api_enter();
+    close_session(handle);
+    hf__api_leave(0);
+}
+
 void hf__session_abandon_owner(hf__session *s, uint64_t owner)
 {
     hf__session_lock(s);
@@ -339,20 +353,31 @@ void hf__session_abandon_owner(hf__session *s, uint64_t owner)
     hf__session_unlock(s);
 }
 
-void hf__session_goodbye(hf__session *s, hf_nsec budget)
+/* One whose minimum the store has to be told; NULL: none. */
+static hf__entry *next_to_keep(hf__session *s)
 {
-    hf_nsec until = hfd_now() + budget;
-
-    hf__session_lock(s);
-    s->closing = true;
     HF_LIST_EACH(node, &s->entries) {
         hf__entry *entry = HF_CONTAINER(node, hf__entry, of_session);
 
-        if (entry->state == HF_ENTRY_GRANTED && entry->at_least) {
-            hf__entry_ref(entry);
-            hf__leave_here(entry, until, false);
-            hf__entry_unref(entry);
-        }
+        if (entry->state == HF_ENTRY_GRANTED && entry->at_least)
+            return entry;
+    }
+    return NULL;
+}
+
+void hf__session_goodbye(hf__session *s, hf_nsec budget)
+{
+    hf_nsec until = hfd_now() + budget;
+    hf__entry *entry;
+
+    hf__session_lock(s);
+    s->closing = true;
+    /* From the head each time: the other threads still run, and the list may
+     * be another one when the store has answered. */
+    while (hfd_now() < until && (entry = next_to_keep(s)) != NULL) {
+        hf__entry_ref(entry);
+        hf__leave_here(entry, until, false);
+        hf__entry_unref(entry);
     }
     detach_here(s, until);
     hf__session_unlock(s);

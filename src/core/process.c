@@ -10,12 +10,16 @@
  * thread that ends while it holds locks leaves them: nobody else may release
  * them.
  *
+ * pthread_cancel: off inside the API.  Who were cancelled there would keep a
+ * mutex, and every thread of the session would wait for it for ever.
+ *
  * exit: what is still open leaves within 200 ms, so that others need not wait
  * for the lease.  _exit and a crash leave to the lease, or to the kernel. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "core/internal.h"
+#include "core/registry.h"
 
 typedef struct process_page {
     _Atomic uint64_t mark;
@@ -31,6 +35,8 @@ static hf__node open_sessions;
 
 static _Thread_local uint64_t thread_serial;
 static _Thread_local int thread_holds;
+static _Thread_local unsigned api_depth;
+static _Thread_local int cancel_state; /* the caller's */
 static _Atomic uint64_t next_serial = 1;
 static pthread_key_t exit_key;
 static bool exit_hooked;
@@ -100,6 +106,8 @@ void hf__process_begin(void)
     if (hf__process_mark() == 0) {
         pthread_mutex_init(&open_mu, NULL);
         hf__list_init(&open_sessions);
+        if (last_mark != 0)
+            hf__registry_forked();
         hf__handle_reset(++last_mark);
         if (!exit_hooked)
             exit_hooked = atexit(leave_all) == 0;
@@ -118,6 +126,19 @@ uint64_t hf__thread_serial(void)
     if (thread_serial == 0)
         thread_serial = atomic_fetch_add(&next_serial, 1) | UINT64_C(1) << 63;
     return thread_serial;
+}
+
+void hf__api_enter(void)
+{
+    if (api_depth++ == 0)
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+}
+
+int hf__api_leave(int code)
+{
+    if (--api_depth == 0)
+        pthread_setcancelstate(cancel_state, &(int){0});
+    return code;
 }
 
 uint64_t hf_owner_self(void)

@@ -81,6 +81,11 @@ static const hf_driver *find_loaded(const char *scheme, size_t len)
     return NULL;
 }
 
+void hf__registry_forked(void)
+{
+    pthread_mutex_init(&loaded_mu, NULL);
+}
+
 void hf__registry_add(const hf_driver *driver)
 {
     pthread_mutex_lock(&loaded_mu);
@@ -301,8 +306,8 @@ int hfd_open_inner(const hf_driver **ret_driver, hf_store **ret,
     return code;
 }
 
-int hf_ddl(const char *text, bool guard, hf_ddl_fn *fn, void *user,
-           hf_error *err)
+static int print_ddl(const char *text, bool guard, hf_ddl_fn *fn, void *user,
+                     hf_error *err)
 {
     const hf_driver *driver;
     hf_url *url;
@@ -325,4 +330,11 @@ int hf_ddl(const char *text, bool guard, hf_ddl_fn *fn, void *user,
         code = driver->ddl(url, guard, fn, user, err);
     hf__url_free(url);
     return code;
+}
+
+int hf_ddl(const char *text, bool guard, hf_ddl_fn *fn, void *user,
+           hf_error *err)
+{
+    hf__api_enter();
+    return hf__api_leave(print_ddl(text, guard, fn, user, err));
 }

@@ -23,8 +23,14 @@ static int answer_of(hf__entry *entry, const hf_op *op, hf_error *err)
         code =
             op->place->reason == HF_ENOTHELD ? HF_EEXPIRED : op->place->reason;
     if (hf_error_class(code) == HF_CLASS_LOST) {
+        bool held = entry->state == HF_ENTRY_GRANTED && entry->told != HF_LOST;
+
         hf__entry_lost(entry, code);
-        hf__leave_later(entry);
+        /* A broken one is still ours in the store: as after a push. */
+        if (code != HF_EFORCED)
+            hf__leave_later(entry);
+        else if (held)
+            hf__entry_linger(entry, entry->s->lease.stop_margin);
         hf__lost_error(entry, code, err);
     } else if (code) {
         hf__error_wrap(err, &op->error, "the store refused");
@@ -45,6 +51,24 @@ static bool prepare_renew(hf__entry *entry, hf_op *op, hf_place *copy,
     return fixed || hf__each_fill(entry->s, batch, op);
 }
 
+/* Its end came while it was asked for: the store may have begun a lease that
+ * nobody has. */
+static void leave_revived(hf__entry *entry, const hf_op *op)
+{
+    hf__entry *again;
+
+    if (entry->state != HF_ENTRY_GONE || op->outcome == HF_NOT_APPLIED ||
+        (op->outcome == HF_APPLIED &&
+         (op->error.code || op->place->verdict == HF_GONE)))
+        return;
+    again = hf__entry_adopt(entry->s, entry->key, &entry->place);
+    if (again)
+        hf__leave_later(again);
+    else
+        hfd_log(HF_LOG_WARN, "no memory to leave '%.*s': it ends by itself",
+                (int)entry->key->len, entry->key->text);
+}
+
 static int end_renew(hf__entry *entry, hf_op *op, const hf__batch *batch,
                      uint64_t gen, hf_error *err)
 {
@@ -57,11 +81,13 @@ static int end_renew(hf__entry *entry, hf_op *op, const hf__batch *batch,
         code = hf__entry_check(entry, hfd_now());
         if (code)
             return hf__lost_error(entry, code, err);
-        return op->outcome == HF_APPLIED ? 0 : answer_of(entry, op, err);
+        return answer_of(entry, op, err);
     }
     code = hf__entry_check(entry, hfd_now());
-    if (code && code != HF_EUNKNOWN)
+    if (code && code != HF_EUNKNOWN) {
+        leave_revived(entry, op);
         return hf__lost_error(entry, code, err);
+    }
     code = answer_of(entry, op, err);
     if (code == 0) {
         hf__entry_extend(entry, op->sent, op->place->remaining);
@@ -242,7 +268,12 @@ int hf_renew_start(hf_hold *handle, void *user, hf_request **ret, hf_error *err)
 
     if (code)
         return code;
-    code = make_request(hold, HF_OP_RENEW, HF_RESULT_RENEW, user, &req, err);
+    code = hf__entry_check(hold->entry, hfd_now());
+    if (code && code != HF_EUNKNOWN)
+        hf__lost_error(hold->entry, code, err);
+    else
+        code =
+            make_request(hold, HF_OP_RENEW, HF_RESULT_RENEW, user, &req, err);
     if (code == 0) {
         flight = hf__flight_new(hold->entry->s, HF_OP_RENEW, hold->entry,
                                 renew_landed);

@@ -183,10 +183,17 @@ static bool is_same_kind(const hf__key *key, const hf__want *want)
     return true;
 }
 
-/* Somebody of this process is before us: no need to ask the store. */
-static bool is_busy_here(const hf__key *key)
+/* Somebody of this process is before us: no need to ask the store.  Who wants
+ * it shared or a place of several may well be granted beside others of his
+ * kind: he stands in line behind their joins, and asks. */
+static bool is_busy_here(const hf__key *key, hf_mode mode)
 {
-    return key->joining || !hf__list_empty(&key->line) || key->exclusive;
+    if (mode == HF_EXCLUSIVE || key->exclusive)
+        return key->joining || !hf__list_empty(&key->line) || key->exclusive;
+    HF_LIST_EACH(node, &key->line)
+        if (HF_CONTAINER(node, hf__req, line)->want.mode == HF_EXCLUSIVE)
+            return true;
+    return key->joining && key->joining->want.mode == HF_EXCLUSIVE;
 }
 
 /* 1: it goes on. */
@@ -199,6 +206,16 @@ static int watch_cancel(hf__req *req, int cancel_fd, hf_error *err)
     if (code != 0)
         return hf__error(err, code, "cancel_fd %d cannot be polled", cancel_fd);
     return 1;
+}
+
+/* Patience with a store that does not answer is counted from the first question
+ * to it, however long the turn was in coming. */
+void hf__req_patience(hf__req *req)
+{
+    const hf__lease *lease = &req->s->lease;
+
+    req->give_up =
+        hfd_now() + (req->want.try_only ? 2 * lease->attempt : lease->ttl);
 }
 
 int hf__req_submit(hf__req *req, const char *text, const hf__manner *manner,
@@ -226,7 +243,7 @@ int hf__req_submit(hf__req *req, const char *text, const hf__manner *manner,
         code = hf__error(err, HF_EKIND,
                          "this process uses it as another kind of lock, or "
                          "with other places");
-    if (code == 1 && req->want.try_only && is_busy_here(key))
+    if (code == 1 && req->want.try_only && is_busy_here(key, req->want.mode))
         code = hf__error(err, HF_EBUSY, "held in this process");
     if (code == 1 && hf__line_deadlock(s, key, req->want.owner))
         code = hf__error(err, HF_EDEADLK,
@@ -240,11 +257,9 @@ int hf__req_submit(hf__req *req, const char *text, const hf__manner *manner,
     }
     req->key = key;
     req->deadline = hf__add_ns(now, manner->wait);
-    req->give_up = now + s->lease.ttl;
-    if (req->want.try_only) {
-        req->give_up = now + 2 * s->lease.attempt;
+    hf__req_patience(req); /* with the attach; see hf__line_pump */
+    if (req->want.try_only)
         req->deadline = HF_NEVER; /* one answer of the store decides */
-    }
     s->waiters++;
     hf__list_append(&key->line, &req->line);
     key->line_count++;
@@ -285,14 +300,16 @@ static void leave_entry(hf__req *req, hf__entry *entry)
 void hf__req_drop_entry(hf__req *req)
 {
     hf__entry *entry = req->entry;
+    bool lives; /* a fixed lease outlives the session that it was joined in */
 
     if (!entry)
         return;
     req->entry = NULL;
     entry->req = NULL;
+    lives = entry->gen == entry->s->gen || entry->place.lease > 0;
     /* An attempt without an answer may still arrive: only a leave with a tomb
      * makes sure that it finds the door shut. */
-    if (entry->gen == entry->s->gen &&
+    if (lives &&
         ((entry->state == HF_ENTRY_WAITING && !HF_MUTANT(CANCEL_STAYS)) ||
          (entry->stray && entry->state == HF_ENTRY_JOINING)))
         leave_entry(req, entry);
@@ -303,8 +320,6 @@ void hf__req_drop_entry(hf__req *req)
 
 void hf__req_requeue(hf__req *req)
 {
-    hf__session *s = req->s;
-
     hf__req_wake(req);
     hf__req_drop_entry(req);
     if (req->stop || (req->want.try_only && req->failures++ > 0)) {
@@ -315,7 +330,7 @@ void hf__req_requeue(hf__req *req)
             "the place in the queue of '%.*s' was lost with the "
             "session; joining again",
             (int)req->key->len, req->key->text);
-    req->give_up = hfd_now() + s->lease.ttl;
+    hf__req_patience(req);
     hf__req_back_in_line(req);
 }
 

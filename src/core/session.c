@@ -21,17 +21,22 @@
 #include "base/url.h"
 #include "core/internal.h"
 
-static void take_session(void *object)
+static void *take_session(void *object)
 {
     atomic_fetch_add(&((hf__session *)object)->calls, 1);
+    return object;
 }
 
 int hf__session_enter(const hf_session *handle, hf__session **ret,
                       hf_error *err)
 {
     void *object;
-    int code = hf__handle_find(handle, HF__SESSION, &object, take_session);
+    int code;
 
+    hf__api_enter();
+    code = hf__handle_find(handle, HF__SESSION, &object, take_session);
+    if (code)
+        hf__api_leave(code);
     if (code == HF_EFORKED)
         return hf__error(err, code,
                          "the session belongs to the parent process (did you "
@@ -49,13 +54,6 @@ int hf__session_enter(const hf_session *handle, hf__session **ret,
     return 0;
 }
 
-void hf__session_leave(hf__session *s)
-{
-    if (atomic_fetch_sub(&s->calls, 1) == 1 && s->closing)
-        hf__bell_ring(&s->rung, &s->calm);
-    hf__session_unlock(s);
-}
-
 void hf__session_lock(hf__session *s)
 {
     pthread_mutex_lock(&s->mu);
@@ -64,9 +62,11 @@ void hf__session_lock(hf__session *s)
 static void run_flight_job(hf__job *job)
 {
     hf__flight *flight = HF_CONTAINER(job, hf__flight, job);
+    hf_nsec due = hfd_now() + flight->s->lease.attempt;
 
     /* Counted from here: it may have stood in line for a thread. */
-    flight->op.deadline = hfd_now() + flight->s->lease.attempt;
+    if (flight->op.deadline < due)
+        flight->op.deadline = due;
     flight->s->driver->start(flight->s->store, &flight->op);
 }
 
@@ -93,7 +93,9 @@ static void unlock_and_hear(hf__session *s)
     hf__bell_hear(&rung);
 }
 
-void hf__session_unlock(hf__session *s)
+/* The mutex is released meanwhile, and what was started may have landed: the
+ * session lives on only for who is counted in `calls` or `flights`. */
+static void start_outbox(hf__session *s)
 {
     hf__node *node;
 
@@ -103,7 +105,21 @@ void hf__session_unlock(hf__session *s)
         start_flight(HF_CONTAINER(node, hf__flight, job.node));
         pthread_mutex_lock(&s->mu);
     }
+}
+
+void hf__session_unlock(hf__session *s)
+{
+    start_outbox(s);
     unlock_and_hear(s);
+}
+
+void hf__session_leave(hf__session *s)
+{
+    start_outbox(s); /* while we are counted: hf_close waits for us */
+    if (atomic_fetch_sub(&s->calls, 1) == 1 && s->closing)
+        hf__bell_ring(&s->rung, &s->calm);
+    unlock_and_hear(s);
+    hf__api_leave(0);
 }
 
 void hf__session_sleep(hf__session *s, hf__bell *bell, hf_nsec due)
@@ -164,10 +180,11 @@ static void flight_done(hf_op *op)
     hf__session_lock(s);
     flight->landed(flight);
     hf__flight_free(flight);
+    start_outbox(s); /* before this one is no more counted */
     s->flights--;
     if (s->closing)
         hf__bell_ring(&s->rung, &s->calm);
-    hf__session_unlock(s);
+    unlock_and_hear(s);
 }
 
 hf__flight *hf__flight_new(hf__session *s, hf_op_kind kind, hf__entry *entry,
@@ -220,14 +237,21 @@ static void fail_waiting(hf__session *s, int code, const hf_error *why)
     }
 }
 
-static void wake_waiting(hf__session *s)
+/* Is anybody there to do it on his own thread?  All are woken: the first of
+ * them may be about to give up. */
+static bool wake_waiting(hf__session *s)
 {
+    bool any = false;
+
     HF_LIST_EACH(node, &s->reqs) {
         hf__req *req = HF_CONTAINER(node, hf__req, all);
 
-        if (req->bell && req->state == HF_REQ_LINE)
+        if (req->bell && req->state == HF_REQ_LINE) {
             hf__bell_ring(&s->rung, req->bell);
+            any = true;
+        }
     }
+    return any;
 }
 
 static void attach_landed(hf__session *s, const hf_op *op)
@@ -292,15 +316,8 @@ void hf__session_want(hf__session *s, bool here)
     } else {
         hf__flight *flight;
 
-        /* A blocking caller in line does it on its own thread. */
-        HF_LIST_EACH(node, &s->reqs) {
-            hf__req *req = HF_CONTAINER(node, hf__req, all);
-
-            if (req->bell && req->state == HF_REQ_LINE) {
-                hf__bell_ring(&s->rung, req->bell);
-                return;
-            }
-        }
+        if (wake_waiting(s))
+            return;
         flight = hf__flight_new(s, HF_OP_ATTACH, NULL, attach_flight_landed);
         if (!flight) {
             /* Later, and not here: others are in the middle of something. */
@@ -374,16 +391,16 @@ static void tell_holds(hf__session *s, hf_state state, int reason)
 
 /* Whose turn had come, and whose thread has not run since: back in line, or it
  * would join the session that is over, under a count that no session ever has,
- * and wait there for ever. */
+ * and wait there for ever.  All in line wait for a new one from now on. */
 static void recall_turns(hf__session *s)
 {
     HF_LIST_EACH(node, &s->reqs) {
         hf__req *req = HF_CONTAINER(node, hf__req, all);
 
-        if (req->state != HF_REQ_DUE)
-            continue;
-        req->give_up = hfd_now() + s->lease.ttl;
-        hf__req_back_in_line(req);
+        if (req->state == HF_REQ_DUE)
+            hf__req_back_in_line(req);
+        if (req->state == HF_REQ_LINE)
+            hf__req_patience(req);
     }
 }
 

@@ -139,7 +139,31 @@ static void a_turn_that_a_pause_outlasts(void)
     hf_close(session);
 }
 
-static const test_case cases[] = {TEST(a_turn_that_a_pause_outlasts)};
+/* Whoever of those in line runs first attaches.  The first of them may give up
+ * instead, so a bell for him alone would leave the others asleep. */
+static void all_in_line_are_woken(void)
+{
+    hf_open_options opt = {HF_OPEN_OPTIONS, .lease_ms = LEASE_MS};
+    hf__bell bells[2] = {{0}};
+    hf_session *session;
+    hf__req *first, *second;
+    hf_error err;
+
+    hf__clock_set(&fake_clock);
+    hf__registry_add(&driver);
+    EXPECT_OK(hf_open(&session, "stage:x", &opt, &err), err);
+    first = ask(session, &bells[0]);
+    second = ask(session, &bells[1]);
+    EXPECT(hf__bell_count(&bells[0]) > 0);
+    EXPECT(hf__bell_count(&bells[1]) > 0);
+    EXPECT_EQ(hf_cancel_owner(session, OTHER), 2);
+    EXPECT_EQ(first->state, HF_REQ_DONE);
+    EXPECT_EQ(second->state, HF_REQ_DONE);
+    hf_close(session);
+}
+
+static const test_case cases[] = {TEST(a_turn_that_a_pause_outlasts),
+                                  TEST(all_in_line_are_woken)};
 
 int main(int argc, char **argv)
 {

@@ -405,6 +405,57 @@ static void two_collectors(void)
     hf_close(s);
 }
 
+/* ---- Cancelled by one thread, collected by another ---------------------- */
+
+static _Atomic(hf_request *) latest;
+
+static void *cancel_latest(void *arg)
+{
+    atomic_bool *done = arg;
+
+    while (!atomic_load(done)) {
+        int code = hf_cancel(atomic_load(&latest), NULL);
+        EXPECT(code == 0 || code == HF_EINVAL);
+    }
+    return NULL;
+}
+
+/* The request may go while the call that cancels it is under way. */
+static void cancel_beside_collect(void)
+{
+    hf_session *s = open_store();
+    hf_hold *hold = take(s, "k");
+    atomic_bool done = false;
+    pthread_t threads[2];
+
+    for (int i = 0; i < 2; i++)
+        EXPECT(pthread_create(&threads[i], NULL, cancel_latest, &done) == 0);
+    for (int i = 0; i < 3000; i++) {
+        atomic_store(&latest, start(s, "k", NULL));
+        EXPECT_CODE(collect_one(s).error.code, HF_ECANCELED);
+    }
+    atomic_store(&done, true);
+    for (int i = 0; i < 2; i++)
+        EXPECT(pthread_join(threads[i], NULL) == 0);
+    expect_nothing(s);
+    give(hold);
+    hf_close(s);
+}
+
+/* A change that nobody collected goes with its hold: the descriptor says so. */
+static void change_of_a_released_hold(void)
+{
+    hf_session *s = open_store();
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .wait_ms = HF_FOREVER,
+                           .at_most_ms = 100};
+    hf_hold *hold = collect_hold(s, start_with(s, "k", opt, NULL), NULL);
+
+    EXPECT(is_readable(hf_session_fd(s), PATIENCE_MS));
+    EXPECT_CODE(hf_release(hold, NULL), HF_EEXPIRED);
+    expect_nothing(s);
+    hf_close(s);
+}
+
 /* hf_close with uncollected results and waiting requests: all are freed in the
  * store, and hf_collect says that the session is closed. */
 static void close_with_requests(void)
@@ -437,6 +488,8 @@ static const test_case cases[] = {
     TEST_LIMIT(many_keys, 120),
     TEST(chain),
     TEST(two_collectors),
+    TEST(cancel_beside_collect),
+    TEST(change_of_a_released_hold),
     TEST(close_with_requests),
 };
 RUN_ON_TARGET("async", cases)

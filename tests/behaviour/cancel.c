@@ -343,6 +343,63 @@ static void race_with_timeout(void)
     hf_close(b);
 }
 
+/* ---- pthread_cancel ---------------------------------------------------- */
+
+struct victim {
+    hf_session *s;
+    int code;
+    atomic_bool returned;
+};
+
+/* Cancelled before it begins: at the first call that can be. */
+static void *lock_cancelled(void *arg)
+{
+    struct victim *v = arg;
+    hf_hold *hold = NULL;
+
+    pthread_cancel(pthread_self());
+    v->code = hf_lock(v->s, "k", NULL, &hold, NULL);
+    atomic_store(&v->returned, true);
+    pthread_testcancel();
+    return NULL;
+}
+
+static void *close_cancelled(void *arg)
+{
+    struct victim *v = arg;
+
+    pthread_cancel(pthread_self());
+    hf_close(v->s);
+    atomic_store(&v->returned, true);
+    pthread_testcancel();
+    return NULL;
+}
+
+static void cancel_inside(void *(*work)(void *), struct victim *v)
+{
+    pthread_t thread;
+    void *end = NULL;
+
+    EXPECT(pthread_create(&thread, NULL, work, v) == 0);
+    EXPECT(pthread_join(thread, &end) == 0);
+    EXPECT(atomic_load(&v->returned));
+    EXPECT(end == PTHREAD_CANCELED);
+}
+
+/* A thread that is cancelled comes out of the call first: it leaves no mutex
+ * behind, and what it held is given back when it ends. */
+static void cancelled_thread(void)
+{
+    struct victim v = {.s = open_store()}, w = {.s = v.s};
+    hf_stats stats;
+
+    cancel_inside(lock_cancelled, &v);
+    EXPECT_CODE(v.code, 0);
+    EXPECT_CODE(hf_session_stats(v.s, &stats), 0);
+    give(take(v.s, "k"));
+    cancel_inside(close_cancelled, &w);
+}
+
 static const test_case cases[] = {
     TEST(cancel_request),
     TEST(cancel_after_grant),
@@ -356,5 +413,6 @@ static const test_case cases[] = {
     TEST(race_with_grant),
     TEST(race_with_grant_async),
     TEST(race_with_timeout),
+    TEST(cancelled_thread),
 };
 RUN_ON_TARGET("cancel", cases)
