@@ -18,7 +18,7 @@
 
 #include "wire.h"
 
-enum { ZK_WHERE = 80, ZK_CASUAL_MS = 30000 };
+enum { ZK_WHERE = 80, ZK_CASUAL_MS = 6000 };
 /* A member of an ensemble now and then does not go on until something more
  * comes in (3.8.0, a request in some ten thousand on a busy machine, replies
  * and events alike): after so long without a word it is sent a ping. */

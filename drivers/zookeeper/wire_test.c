@@ -172,7 +172,7 @@ static void casual(void)
     zk_wire_standing(w.wire, &now);
     EXPECT(now.session != 0 && now.connected && !now.read_only);
     EXPECT_HAS(now.member, "127.0.0.1:");
-    EXPECT_EQ(now.timeout_ms, 30000);
+    EXPECT_EQ(now.timeout_ms, 6000);
     EXPECT_EQ(ask_one(&w, 0, ZK_SYNC, "/"), 0);
     begin(&w, 10000);
     EXPECT_EQ(ask_one(&w, 0, ZK_SYNC, "/"), 0);
