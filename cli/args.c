@@ -266,7 +266,8 @@ static int read_url_file(const char *path, const char **ret)
 int common_settle(struct common *c)
 {
     if (c->url_file != NULL) {
-        int status = read_url_file(c->url_file, &c->url);
+        c->url = full_handed_url();
+        int status = c->url ? 0 : read_url_file(c->url_file, &c->url);
         if (status != 0)
             return status;
     }
@@ -275,7 +276,7 @@ int common_settle(struct common *c)
                  "--url sqlite:/var/lib/app/locks.db");
         return STATUS_CONFIG;
     }
-    return full_hand_over(c->url);
+    return full_hand_over(c->url, c->url_file != NULL);
 }
 
 int common_open(const struct common *c, hf_session **ret)

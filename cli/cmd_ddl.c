@@ -114,7 +114,7 @@ static int print_ddl(const struct wish *w, const char *url)
 {
     struct text out = {0};
     hf_error err;
-    int status = full_hand_over(url);
+    int status = full_hand_over(url, false);
     if (status != 0)
         return status;
     if (hf_ddl(url, w->guard, add_line, &out, &err) != 0) {

@@ -23,6 +23,8 @@
 
 char **full_argv;
 
+static const char handed[] = "HOLDFAST_URL_READ";
+
 #ifdef HF_CLI_FULL
 /* Try `name`, taken from the folder that we are in. */
 static void exec_from_here(const char *name)
@@ -40,13 +42,15 @@ static void exec_from_here(const char *name)
     execv(path, full_argv);
 }
 
-int full_hand_over(const char *url)
+int full_hand_over(const char *url, bool from_file)
 {
     if (url == NULL)
         url = getenv("HOLDFAST_URL");
     if (url == NULL || url[0] == '\0' || strncmp(url, "sqlite:", 7) == 0 ||
         strncmp(url, "mem:", 4) == 0)
         return 0;
+    if (from_file && setenv(handed, url, 1) != 0)
+        return say_system(errno, "cannot hand over the URL");
     exec_from_here("holdfast-full");
     exec_from_here("../libexec/holdfast/holdfast-full");
     execv(HF_CLI_FULL, full_argv);
@@ -55,10 +59,28 @@ int full_hand_over(const char *url)
                HF_CLI_FULL);
     return STATUS_CONFIG;
 }
+
+const char *full_handed_url(void)
+{
+    return NULL; /* whoever hands over comes first */
+}
 #else
-int full_hand_over(const char *url)
+int full_hand_over(const char *url, bool from_file)
 {
     (void)url;
+    (void)from_file;
     return 0;
+}
+
+const char *full_handed_url(void)
+{
+    static char url[4096];
+    const char *found = getenv(handed);
+
+    if (found == NULL)
+        return NULL;
+    snprintf(url, sizeof(url), "%s", found);
+    unsetenv(handed);
+    return url;
 }
 #endif
