@@ -279,7 +279,8 @@ HF_API int hf_publish(hf_hold *hold, const void *value, size_t len,
  * session.  0: held, and was all the time.  Blocks for a round trip. */
 HF_API int hf_renew(hf_hold *hold, hf_error *err);
 
-/* Give it back; only its owner may.  Blocks for at most a round trip.
+/* Give it back; only its owner may.  Blocks for a round trip, two attempts at
+ * the most where no answer comes.
  * 0: it was yours all the time.  A lost code: others may have run since; undo
  * or check by token.  HF_EUNKNOWN: yours until this call, but the answer is
  * missing; the store frees it with the lease at the latest.
