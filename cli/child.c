@@ -10,6 +10,10 @@
  * anybody can look.  In between the child makes plain system calls only and
  * writes nothing but the guardian's page.
  *
+ * We may have stood still since the grant.  First it becomes the guardian's
+ * target, then it reads when that kills: so either it sees that the instant
+ * has come, and does not begin, or the guardian sees it.
+ *
  * Terminal: a command in a group of its own is in the background until its
  * group is made the foreground.  We do so at the start if both stdin and
  * stdout are our terminal, else (a pipeline, where the next program may need
@@ -54,6 +58,11 @@ static int start_job(void *arg)
         _exit(0); /* it died before it could be noticed */
     if (plan->tty >= 0)
         tcsetpgrp(plan->tty, self); /* SIGTTOU is blocked */
+    int64_t due = atomic_load(&plan->page->due_ns);
+    if (due != 0 && boottime_ns() >= due) {
+        atomic_store(&plan->page->exec_code, ETIME);
+        _exit(127);
+    }
     for (int i = 0; i < 2; i++)
         if (plan->keep[i] >= 0)
             fcntl(plan->keep[i], F_SETFD, 0);

@@ -183,6 +183,10 @@ static int run_command(const struct run *r, struct guardian *g,
     code = child_spawn(&plan, &w.pid);
     close(lost[0]);
     free(env);
+    if (code == ETIME) {
+        mind_too_late(&w.mind);
+        return STATUS_LOST;
+    }
     if (code != 0)
         return run_refused(r, code);
     w.mind.group = w.pid;

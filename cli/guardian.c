@@ -155,10 +155,11 @@ static void guard(struct guardian_page *page, bool has_pidfd)
         if (due != 0 && boottime_ns() >= due) {
             /* Noted first: the wrapper may see the end before we go on. */
             atomic_store(&page->struck, true);
-            if (!signal_target(page, has_pidfd, SIGKILL))
+            if (signal_target(page, has_pidfd, SIGKILL))
+                atomic_store(&page->due_ns, 0);
+            else /* not there yet: it reads the instant before it begins */
                 atomic_store(&page->struck, false);
             due = 0;
-            atomic_store(&page->due_ns, 0);
         }
         arm_timer(timer, due);
     }

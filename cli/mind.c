@@ -158,6 +158,14 @@ int mind_step(struct mind *m)
     return as_timeout(next < m->lease_ms / 4 ? next : m->lease_ms / 4);
 }
 
+void mind_too_late(struct mind *m)
+{
+    int code = hf_hold_check(m->hold, NULL);
+    m->killed = m->warned = true;
+    say_lost(m, code == 0 ? HF_EEXPIRED : code, explain(m, code),
+             "the command was not started");
+}
+
 void mind_end(struct mind *m)
 {
     if (m->warned)

@@ -33,6 +33,9 @@ int mind_step(struct mind *m);
 /* To all of the command; false: there is nobody. */
 bool mind_signal(const struct mind *m, int sig);
 
+/* The lock was lost before the command could begin: say so. */
+void mind_too_late(struct mind *m);
+
 /* The command has ended: if it had to, end what it left behind too, and say
  * what the guardian did.  Before it is reaped. */
 void mind_end(struct mind *m);
