@@ -15,7 +15,7 @@
 
 static int spawn(struct guardian *g, pid_t *ret)
 {
-    char *argv[] = {"true", NULL};
+    char word[] = "true", *argv[] = {word, NULL};
     sigset_t none;
     struct child_plan plan = {.argv = argv,
                               .env = environ,
