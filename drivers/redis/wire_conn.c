@@ -73,6 +73,7 @@ void redis_conn_drop(redis_conn *conn)
         /* A broken one is closed with a RST, so that nothing that is still
          * under way is executed later. */
         hf__pipe_free(conn->pipe, conn->broken);
+        hf__buf_done(&conn->asked);
         hfd_free(conn);
     }
 }
