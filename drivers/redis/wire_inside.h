@@ -50,6 +50,8 @@ typedef struct redis_conn {
                            landed */
     hf_nsec used;        /* when something was sent last */
     redis_calls sent;    /* who expects an answer, in order */
+    hf_error astray;     /* why the SELECT of the first was refused; code 0: it
+                            was not */
     resp_scan scan;      /* the reader's */
     /* of the one for pushes */
     unsigned standing[2]; /* channels that stand: of a slot [1], all others */

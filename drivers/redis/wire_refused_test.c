@@ -1,14 +1,18 @@
-/* wire_refused_test.c - channels that the account may not listen to.
+/* wire_refused_test.c - what the server refuses in between.
  *
- * The server refuses without naming the channel.  What is allowed must stand
- * and be told beside it, nothing of a refused one may stay behind, and a server
- * that only cannot now is not taken for one that refuses. */
+ * Channels that the account may not listen to: the server does not say which.
+ * What is allowed must stand and be told beside them, and nothing of a refused
+ * one may stay behind.  And the SELECT in front of a call: what counts is what
+ * is said to the call, unless that was done, for nobody knows where. */
 #include "harness/expect.h"
+#include "harness/proxy.h"
 #include "harness/runner.h"
 #include "harness/server.h"
 
 #include "wire_inside.h"
 #include "wire_world.h"
+
+/* ---- Channels ---- */
 
 static void open_refused(world *w)
 {
@@ -114,9 +118,80 @@ static void a_refusal_is_no_failure(void)
     close_refused(&w);
 }
 
+/* ---- The database ---- */
+
+static const char busy[] = "-BUSY Redis is busy running a script\r\n";
+
+static proxy *open_database(world *w)
+{
+    hf__address address = {"127.0.0.1", 0, NULL};
+    redis_settings settings = {.addresses = &address,
+                               .address_count = 1,
+                               .database = 1,
+                               .client_name = "wire_test",
+                               .most = 1,
+                               .dial_time = HF_MS(1000)};
+    redis_listener listener = {w, on_message, on_listening, on_doubt};
+    hf_error err = {0};
+    proxy *p;
+
+    memset(w, 0, sizeof *w);
+    w->server = server_start(NULL);
+    p = proxy_start(w->server->port);
+    address.port = (uint16_t)proxy_port(p);
+    EXPECT_OK(redis_wire_open(&w->wire, &settings, &listener, &err), err);
+    return p;
+}
+
+static void close_database(world *w, proxy *p)
+{
+    redis_wire_close(w->wire);
+    proxy_stop(p);
+    server_stop(w->server);
+}
+
+/* The call was done, and who knows in which database. */
+static void done_behind_a_refused_select(void)
+{
+    world w;
+    proxy *p = open_database(&w);
+    ask a = make_ask(w.wire, COUNT, 0, true, 5000);
+
+    proxy_set(p, &(proxy_rule){.command = "SELECT",
+                               .nth = 1,
+                               .act = PROXY_REPLACE,
+                               .text = busy});
+    EXPECT_EQ(drive(&a), HF_UNKNOWN);
+    EXPECT_EQ(a.error.code, HF_EUNAVAIL);
+    EXPECT_HAS(a.error.text, "busy");
+    EXPECT(WAIT_FOR(atomic_load(&w.doubts) == 1, 5000));
+    proxy_set(p, NULL);
+    expect_echo(w.wire);
+    close_database(&w, p);
+}
+
+/* Both were refused: nothing was done, and the connection is as good as ever,
+ * also for the next call. */
+static void refused_behind_a_refused_select(void)
+{
+    world w;
+    proxy *p = open_database(&w);
+    ask a = make_ask(w.wire, COUNT, 0, true, 5000);
+
+    proxy_set(p, &(proxy_rule){.act = PROXY_REPLACE, .text = busy});
+    EXPECT_EQ(drive(&a), HF_NOT_APPLIED);
+    EXPECT_HAS(a.error.text, "busy");
+    EXPECT_EQ(proxy_struck(p), 2);
+    proxy_set(p, NULL);
+    expect_echo(w.wire);
+    EXPECT_EQ(proxy_count(p, "ROLE"), 1); /* of one handshake */
+    EXPECT_EQ(atomic_load(&w.doubts), 0);
+    close_database(&w, p);
+}
+
 static const test_case cases[] = {
-    TEST(nothing_stays_behind),
-    TEST(others_are_told),
+    TEST(done_behind_a_refused_select), TEST(refused_behind_a_refused_select),
+    TEST(nothing_stays_behind),         TEST(others_are_told),
     TEST(a_refusal_is_no_failure),
 };
 
