@@ -263,9 +263,10 @@ static const char *take_push(redis_conn *conn, const resp *push)
 }
 
 /* A channel that is not permitted, mostly: nothing is heard of it, and its
- * waiters look by the clock; those of others are told all the same.  But a server that is not the one, is of no use,
- * or cannot now is left.  A proof that is refused because the server is busy
- * proves nothing; one that asks for a password is not answered to us. */
+ * waiters look by the clock; those of others are told all the same.  But a
+ * server that is not the one, is of no use, or cannot now is left.  A proof
+ * that is refused because the server is busy proves nothing; one that asks for
+ * a password is not answered to us. */
 static const char *take_error(redis_conn *conn, const resp *reply,
                               hf_error *said)
 {

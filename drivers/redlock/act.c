@@ -13,9 +13,10 @@
  *
  * Taking back is not waited for: on its connection it comes before whatever is
  * asked next.  If that breaks, what the server says counts no more for a while
- * (back.c).  If it never arrives, one vote stays there until its lease ends; the place is marked, so that its leave writes a
- * tomb, which a vote that arrives even later finds.  Paused here: the instant
- * that counts was read before the first vote went out. */
+ * (back.c).  If it never arrives, one vote stays there until its lease ends;
+ * the place is marked, so that its leave writes a tomb, which a vote that
+ * arrives even later finds.  Paused here: the instant that counts was read
+ * before the first vote went out. */
 #include <stdio.h>
 #include <string.h>
 
