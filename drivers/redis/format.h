@@ -20,7 +20,8 @@ enum {
     FORMAT_KEY_MAX = FORMAT_PREFIX_MAX + HF_KEY_MAX,
     FORMAT_OWNER_MAX = 48,
     FORMAT_CHANNEL_MAX = FORMAT_KEY_MAX + 64,
-    FORMAT_BATCH = 100 /* places in one call of a renewal or a detach */
+    FORMAT_SERVERS = 9, /* that may be asked together */
+    FORMAT_BATCH = 100  /* places in one call of a renewal or a detach */
 };
 
 #define FORMAT_CAPS                                                            \
@@ -169,10 +170,14 @@ typedef struct format_record {
     uint16_t key_len; /* of the whole key in the store */
     uint16_t given;   /* of several servers: which have given it back */
     uint16_t told;    /* the same: which have told of a release */
-    uint8_t state;    /* format_state */
-    bool stray;       /* such a call had no answer */
-    bool left;        /* so had a leave */
-    bool leaving;     /* one was sent: no look may take it any more */
+    uint16_t late;    /* the same: which were to forget a vote, and did not
+                         answer; until when that counts: */
+    hf_nsec late_until;
+    uint16_t backs[FORMAT_SERVERS]; /* such commands under way */
+    uint8_t state;                  /* format_state */
+    bool stray;                     /* such a call had no answer */
+    bool left;                      /* so had a leave */
+    bool leaving; /* one was sent: no look may take it any more */
     bool listening;
     char key[];
 } format_record;

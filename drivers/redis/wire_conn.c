@@ -11,7 +11,8 @@
  * is not in the line and not a byte of it went out.  `sent` is read before the
  * bytes are made, so a thread that is paused here has an old instant and a
  * short lease, never a long one.  A reply that nobody asked for, or that is not
- * RESP, ends the connection: from there on no reply could be matched.
+ * RESP, ends the connection: from there on no reply could be matched.  So does
+ * one to a call that was done though its SELECT was refused: who knows where.
  *
  * Two threads: the pipe has one reader at a time; the line is taken from and
  * added to under mu; the last who drops a reference frees, so nobody is inside
@@ -73,6 +74,7 @@ void redis_conn_drop(redis_conn *conn)
         /* A broken one is closed with a RST, so that nothing that is still
          * under way is executed later. */
         hf__pipe_free(conn->pipe, conn->broken);
+        hf__buf_done(&conn->asked);
         hfd_free(conn);
     }
 }
@@ -138,24 +140,40 @@ redis_sending redis_conn_send(redis_conn *conn, redis_call *call)
 
 /* ---- Receiving ---- */
 
-/* Whose reply it is; NULL: nobody's, or *ret_before: it comes before the one
- * that somebody expects. */
-static redis_call *take_call(redis_conn *conn, bool *ret_before)
+/* Whose reply it is; NULL: *ret_before: it comes before the one that somebody
+ * expects; or why this connection is of no use any more.
+ *
+ * A SELECT that is refused (the server is busy, mostly) leaves open in which
+ * database the call behind it is made, if it is: that one's reply says.  If it
+ * is refused, too, it was made nowhere, and is an answer like any other. */
+static redis_call *take_call(redis_conn *conn, const resp *reply,
+                             bool *ret_before, hf_error *err)
 {
+    redis_wire *wire = conn->wire;
     redis_call *call;
+    bool cut;
 
-    redis_lock(conn->wire);
+    redis_lock(wire);
     call = conn->sent.first;
     *ret_before = call && call->before > 0;
     if (*ret_before) {
         call->before--;
         call = NULL;
+        if (wire->database != 0 && reply->type == RESP_ERROR)
+            redis_error_of(reply, &conn->astray, &cut);
+    } else if (!call) {
+        hfd_error(err, HF_EPROTO, "redis", 0,
+                  "%s: a reply that nobody asked for", conn->where);
+    } else if (conn->astray.code != 0 && reply->type != RESP_ERROR) {
+        call = NULL; /* it lands with all others */
+        hfd_error(err, HF_EUNAVAIL, "redis", 0, "%s: %s", conn->where,
+                  conn->astray.text);
     } else {
         call = redis_calls_take(&conn->sent);
-    }
-    if (call)
+        conn->astray.code = 0;
         conn->load--;
-    redis_unlock(conn->wire);
+    }
+    redis_unlock(wire);
     return call;
 }
 
@@ -249,28 +267,6 @@ static long look_behind(redis_conn *conn, const char *bytes, size_t len,
     return 1;
 }
 
-static int nobody_asked(redis_conn *conn, hf_error *err)
-{
-    return hfd_error(err, HF_EPROTO, "redis", 0,
-                     "%s: a reply that nobody asked for", conn->where);
-}
-
-/* What comes before a reply; false: the call behind it was made in another
- * database, if it was made. */
-static bool is_selected(const redis_conn *conn, const char *bytes,
-                        hf_error *err)
-{
-    resp reply = resp_at(bytes);
-    hf_error said = {0};
-    bool cut;
-
-    if (conn->wire->database == 0 || reply.type != RESP_ERROR)
-        return true;
-    redis_error_of(&reply, &said, &cut);
-    hfd_error(err, HF_EUNAVAIL, "redis", 0, "%s: %s", conn->where, said.text);
-    return false;
-}
-
 static bool is_spent(redis_conn *conn)
 {
     bool spent;
@@ -281,16 +277,14 @@ static bool is_spent(redis_conn *conn)
     return spent;
 }
 
-static void land_reply(redis_conn *conn, redis_call *call, const char *bytes,
+static void land_reply(redis_conn *conn, redis_call *call, const resp *reply,
                        uint8_t acked)
 {
-    resp reply = resp_at(bytes);
-
     call->acked = acked;
-    if (reply.type == RESP_ERROR)
-        land_error(conn, call, &reply);
+    if (reply->type == RESP_ERROR)
+        land_error(conn, call, reply);
     else
-        land(conn, call, HF_APPLIED, &reply, NULL);
+        land(conn, call, HF_APPLIED, reply, NULL);
 }
 
 static ssize_t conn_received(void *ctx, const char *bytes, size_t len,
@@ -307,6 +301,7 @@ static ssize_t conn_received(void *ctx, const char *bytes, size_t len,
         long size = resp_more(&conn->scan, at, len - eaten), more = size;
         redis_call *call;
         bool before;
+        resp reply;
 
         if (size == 0)
             break;
@@ -321,15 +316,13 @@ static ssize_t conn_received(void *ctx, const char *bytes, size_t len,
                       "%s: a reply that is not Redis's protocol", conn->where);
             return -1;
         }
-        call = take_call(conn, &before);
-        if (!call && (!before || !is_selected(conn, at, err))) {
-            if (!before)
-                nobody_asked(conn, err);
+        reply = resp_at(at);
+        call = take_call(conn, &reply, &before, err);
+        if (!call && !before)
             return -1;
-        }
         eaten += (size_t)size + tail;
         if (call)
-            land_reply(conn, call, at, acked);
+            land_reply(conn, call, &reply, acked);
     }
     if (conn->retired && is_spent(conn)) {
         hfd_error(err, HF_EUNAVAIL, "redis", 0,

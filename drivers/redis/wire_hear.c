@@ -10,10 +10,10 @@
  * channel has the number of all that stand, which is ours unless others listen
  * there.  Knows nothing of what the messages mean.
  *
- * Answers come in the order of the commands, so that of PING comes when as many
- * others have as were owed before it; one that comes earlier shows that
- * others were lost.  What stands is counted as answers come, and is what the
- * server counted when it wrote them.
+ * Answers come in the order of the commands, each takes the first from the line
+ * of what was asked; one that is not that one's shows that others were lost.
+ * What stands is counted as answers come, and is what the server counted when
+ * it wrote them.
  *
  * Answer lost, or wrong: the connection is cut and dialled again, `listening`
  * is told when all stands, and the core looks.  Paused before the answer was
@@ -29,6 +29,7 @@ enum { PROOF_MS = 2000 };
 static const char elsewhere[] =
     "the connection for pushes goes on at another one of the server's, which "
     "has not subscribed";
+static const char moved[] = "the slot of these channels went to another node";
 
 /* ---- Asking ---- */
 
@@ -42,16 +43,15 @@ void redis_push_prove_later(redis_conn *conn)
 
 static bool is_steady(const redis_channel *channel)
 {
-    return channel->stands && channel->asked == 0 && channel->unasked == 0 &&
-           channel->refs > 0;
+    return channel->stands && channel->owed == 0 && channel->refs > 0;
 }
 
 /* Each in its turn: where others listen a wrong number could be ours once, but
  * grows.  With mu held; NULL: none stands for sure. */
-static const redis_channel *next_channel(redis_conn *conn)
+static redis_channel *next_channel(redis_conn *conn)
 {
     unsigned count = 0, turn;
-    const redis_channel *at;
+    redis_channel *at;
 
     for (at = conn->wire->channels; at; at = at->next)
         count += is_steady(at);
@@ -67,22 +67,16 @@ static const redis_channel *next_channel(redis_conn *conn)
 static void write_proof(redis_conn *conn, hf__buf *out)
 {
     redis_wire *wire = conn->wire;
-    const redis_channel *channel = next_channel(conn);
-    size_t before = hf__buf_len(out);
+    redis_channel *channel = next_channel(conn);
 
-    resp_command(out, 1);
-    resp_text(out, "PING");
-    if (channel)
-        redis_push_write(out, channel, wire->sharded, true);
-    if (out->failed) {
-        redis_take_back(out, before);
+    if (!redis_push_ask(conn, out, ASKED_PING, NULL)) {
         redis_push_prove_later(conn);
         return;
     }
+    /* Without memory it is half a proof. */
+    if (channel)
+        redis_push_ask(conn, out, ASKED_AGAIN, channel);
     conn->proof_sent = hfd_now();
-    conn->proof_after = conn->owed;
-    conn->proof_with = channel != NULL;
-    conn->owed += conn->proof_with;
     conn->proof_due = conn->proof_sent + wire->dial_time;
     redis_wire_remind(wire, conn->proof_due);
 }
@@ -145,23 +139,37 @@ void redis_push_prove(redis_wire *wire, hf_nsec now)
 
 /* ---- Answers; what is returned is why it is of no use any more ---- */
 
-/* Is this the proof's answer?  With mu held. */
-static bool end_proof(redis_conn *conn)
+/* Which command's is it?  With mu held. */
+static redis_asked take_asked(redis_conn *conn)
 {
-    if (conn->proof_sent == 0 || conn->proof_after > 0)
-        return false;
-    conn->proof_sent = conn->proof_due = 0;
-    conn->proof_again = conn->proof_with;
-    redis_push_prove_later(conn);
-    return true;
+    redis_asked asked = {ASKED_NOTHING, NULL};
+
+    if (hf__buf_len(&conn->asked) == 0)
+        return asked;
+    memcpy(&asked, conn->asked.data + conn->asked.start, sizeof asked);
+    hf__buf_eat(&conn->asked, sizeof asked);
+    if (asked.channel)
+        asked.channel->owed--;
+    conn->unconfirmed -= asked.kind == ASKED_SUBSCRIBE;
+    if (asked.kind == ASKED_PING) {
+        conn->proof_sent = conn->proof_due = 0;
+        redis_push_prove_later(conn);
+    }
+    return asked;
 }
 
-static void note_owed(redis_conn *conn)
+/* Was that the last of those who were waited for, and is there anything to
+ * tell?  With mu held. */
+static bool is_all(redis_conn *conn, const redis_asked *asked)
 {
-    if (conn->owed > 0)
-        conn->owed--;
-    if (conn->proof_after > 0)
-        conn->proof_after--;
+    bool all = asked->kind == ASKED_SUBSCRIBE && conn->unconfirmed == 0;
+    bool tell = all && conn->news;
+
+    if (all)
+        memset(&conn->wire->push_backoff, 0, sizeof conn->wire->push_backoff);
+    if (tell)
+        conn->news = false;
+    return tell;
 }
 
 /* subscribed: by the form of the answer.  Where everything was refused nothing
@@ -171,52 +179,46 @@ static const char *take_proof(redis_conn *conn, bool subscribed)
     bool right;
 
     redis_lock(conn->wire);
-    right = end_proof(conn) &&
+    right = take_asked(conn).kind == ASKED_PING &&
             subscribed == (conn->standing[0] + conn->standing[1] > 0);
     redis_unlock(conn->wire);
     return right ? NULL : elsewhere;
 }
 
+static bool is_named(const redis_channel *channel, const resp *name,
+                     bool pattern)
+{
+    return channel && channel->pattern == pattern &&
+           name->type == RESP_STRING && name->len == channel->len &&
+           memcmp(name->text, channel->name, channel->len) == 0;
+}
+
 /* [subscribe, channel, count] and its like.  *ret_all: all that was asked for
- * stands now.  The server ends a channel that we did not give up when its slot
- * goes to another node. */
+ * has its answer now.  The server ends a channel that we did not give up when
+ * its slot goes to another node. */
 static const char *note_answer(redis_conn *conn, const resp *push,
                                bool subscribed, bool pattern, bool *ret_all)
 {
     redis_wire *wire = conn->wire;
     resp name = resp_item(push, 1), count = resp_item(push, 2);
     unsigned *standing = &conn->standing[wire->sharded && !pattern];
-    redis_channel *channel;
     const char *wrong = NULL;
-    bool counts = true;
+    redis_asked asked;
 
     redis_lock(wire);
-    note_owed(conn);
-    channel = name.type == RESP_STRING
-                  ? redis_push_find(wire, name.text, name.len, pattern)
-                  : NULL;
-    if (subscribed && conn->proof_again) {
-        conn->proof_again = false; /* it stands already */
-    } else if (channel && subscribed && channel->asked > 0) {
-        channel->asked--;
-        *standing += !channel->stands;
-        channel->stands = true;
-        *ret_all = --wire->unconfirmed == 0;
-    } else if (channel && !subscribed && channel->unasked > 0) {
-        channel->unasked--;
-        *standing -= channel->stands;
-        channel->stands = false;
-    } else if (channel && !subscribed) {
-        wrong = "the slot of these channels went to another node";
+    asked = take_asked(conn);
+    if (!is_named(asked.channel, &name, pattern) ||
+        subscribed != (asked.kind != ASKED_UNSUBSCRIBE)) {
+        wrong = subscribed ? elsewhere : moved;
     } else {
-        counts = false; /* of what we have forgotten */
+        *standing += subscribed;
+        *standing -= asked.channel->stands;
+        asked.channel->stands = subscribed;
+        conn->news = conn->news || asked.kind == ASKED_SUBSCRIBE;
+        if (resp_int(&count, -1) != (int64_t)*standing)
+            wrong = elsewhere;
     }
-    if (!wrong && counts && resp_int(&count, -1) != (int64_t)*standing)
-        wrong = elsewhere;
-    if (wrong)
-        *ret_all = false;
-    else if (*ret_all)
-        memset(&wire->push_backoff, 0, sizeof wire->push_backoff);
+    *ret_all = !wrong && is_all(conn, &asked);
     redis_push_sweep(wire);
     redis_unlock(wire);
     return wrong;
@@ -261,24 +263,23 @@ static const char *take_push(redis_conn *conn, const resp *push)
 }
 
 /* A channel that is not permitted, mostly: nothing is heard of it, and its
- * waiters look by the clock.  But a server that is not the one, is of no use,
- * or cannot now is left.  A proof that is refused because the server is busy
- * proves nothing; one that asks for a password is not answered to us. */
+ * waiters look by the clock; those of others are told all the same.  But a
+ * server that is not the one, is of no use, or cannot now is left.  A proof
+ * that is refused because the server is busy proves nothing; one that asks for
+ * a password is not answered to us. */
 static const char *take_error(redis_conn *conn, const resp *reply,
                               hf_error *said)
 {
     const redis_finder *finder = conn->wire->finder;
-    bool cut = false, proof;
+    bool cut = false, proof, all;
+    redis_asked asked;
 
     redis_error_of(reply, said, &cut);
     redis_lock(conn->wire);
-    proof = end_proof(conn);
-    if (!proof) {
-        note_owed(conn);
-        proof = conn->proof_again; /* the other half of one */
-        conn->proof_again = false;
-    }
+    asked = take_asked(conn);
+    redis_push_sweep(conn->wire);
     redis_unlock(conn->wire);
+    proof = asked.kind == ASKED_PING || asked.kind == ASKED_AGAIN;
     if (finder && finder->stray(finder->ctx, reply) != REDIS_STRAY_NOT)
         return said->text;
     if (proof && said->code == HF_EAUTH)
@@ -288,7 +289,14 @@ static const char *take_error(redis_conn *conn, const resp *reply,
                 conn->where, said->text);
         cut = cut || said->code == HF_EUNAVAIL;
     }
-    return cut ? said->text : NULL;
+    if (cut)
+        return said->text;
+    redis_lock(conn->wire);
+    all = is_all(conn, &asked);
+    redis_unlock(conn->wire);
+    if (all)
+        conn->wire->listener.listening(conn->wire->listener.ctx);
+    return NULL;
 }
 
 ssize_t redis_push_received(redis_conn *conn, const char *bytes, size_t len,

@@ -50,14 +50,15 @@ typedef struct redis_conn {
                            landed */
     hf_nsec used;        /* when something was sent last */
     redis_calls sent;    /* who expects an answer, in order */
+    hf_error astray;     /* why the SELECT of the first was refused; code 0: it
+                            was not */
     resp_scan scan;      /* the reader's */
     /* of the one for pushes */
     unsigned standing[2]; /* channels that stand: of a slot [1], all others */
-    unsigned owed;        /* SUBSCRIBEs and UNSUBSCRIBEs without an answer */
-    unsigned proof_after; /* so many of those come before the proof's */
+    hf__buf asked;        /* redis_asked without an answer, in order */
+    unsigned unconfirmed; /* SUBSCRIBEs among them, without the proofs' */
+    bool news;            /* one was granted since `listening` was told */
     hf_nsec proof_sent;   /* 0: no PING is under way */
-    bool proof_with;      /* a SUBSCRIBE goes out behind it */
-    bool proof_again;     /* the next answer is that one's */
     unsigned proofs;      /* so many were asked: each channel has its turn */
     hf_nsec proof_due;    /* the next, or the end of its time; 0: none */
     redis_server server;
@@ -67,14 +68,27 @@ typedef struct redis_conn {
 
 typedef struct redis_channel {
     struct redis_channel *next;
-    unsigned refs;    /* listens without an unlisten; 0: on its way out */
-    unsigned asked;   /* SUBSCRIBEs of this connection without an answer */
-    unsigned unasked; /* UNSUBSCRIBEs */
-    bool stands;      /* by the answers so far */
+    unsigned refs; /* listens without an unlisten; 0: on its way out */
+    unsigned owed; /* commands about it without an answer */
+    bool stands;   /* by the answers so far */
     bool pattern;
     size_t len;
     char name[];
 } redis_channel;
+
+/* A command on the connection for pushes. */
+typedef enum redis_asking {
+    ASKED_NOTHING = 0,
+    ASKED_SUBSCRIBE,
+    ASKED_UNSUBSCRIBE,
+    ASKED_PING, /* a proof, */
+    ASKED_AGAIN /* and its SUBSCRIBE of what stands already */
+} redis_asking;
+
+typedef struct redis_asked {
+    redis_asking kind;
+    redis_channel *channel; /* NULL: PING */
+} redis_asked;
 
 typedef struct redis_backoff {
     unsigned failures;
@@ -127,7 +141,6 @@ struct redis_wire {
     redis_conn *push;
     redis_channel *channels;
     redis_backoff push_backoff;
-    unsigned unconfirmed; /* SUBSCRIBEs without an answer, of all channels */
     pthread_mutex_t park_mu;
     struct redis_parker *parkers;
 };
@@ -217,15 +230,13 @@ int redis_conn_settle(redis_conn *conn, hf_error *err);
 
 bool redis_push_wanted(const redis_wire *wire); /* with mu held */
 bool redis_push_used(const redis_wire *wire);   /* the same; somebody listens */
-/* With mu held; NULL: there is none. */
-redis_channel *redis_push_find(redis_wire *wire, const char *name, size_t len,
-                               bool pattern);
-/* Forget what nobody listens to and the server owes no answer about; with mu
- * held. */
+/* Forget what nobody listens to, does not stand, and the server owes no answer
+ * about; with mu held. */
 void redis_push_sweep(redis_wire *wire);
-/* (P|S)SUBSCRIBE or its contrary. */
-void redis_push_write(hf__buf *out, const redis_channel *channel, bool sharded,
-                      bool subscribe);
+/* Write a command and note that its answer is owed; false: no memory, and
+ * nothing is changed.  With mu held. */
+bool redis_push_ask(redis_conn *conn, hf__buf *out, redis_asking kind,
+                    redis_channel *channel);
 /* It stands: subscribe to everything.  Takes the reference. */
 void redis_push_stands(redis_wire *wire, redis_conn *conn);
 void redis_push_broken(redis_conn *conn, const hf_error *why);

@@ -7,8 +7,10 @@
  *
  * The table of channels and the commands about them change together, between
  * hf__pipe_begin and end, so the server sees SUBSCRIBE and UNSUBSCRIBE in the
- * table's order.  A channel stands when every SUBSCRIBE of it was answered: a
- * late answer to an earlier one does not count.
+ * table's order.  A line of the connection has what was asked on it and not
+ * answered: a refusal names no channel, but comes in its turn like any answer.
+ * All stands when no SUBSCRIBE is in that line: a late answer to an earlier one
+ * of a channel does not count.
  *
  * Message lost (the connection broke, or did not stand yet): `listening` is
  * told once everything asked for stands again, and the core looks.  Paused in
@@ -47,8 +49,8 @@ bool redis_push_wanted(const redis_wire *wire)
     return !wire->push && !wire->closing && redis_push_used(wire);
 }
 
-redis_channel *redis_push_find(redis_wire *wire, const char *name, size_t len,
-                               bool pattern)
+static redis_channel *find_channel(redis_wire *wire, const char *name,
+                                   size_t len, bool pattern)
 {
     redis_channel *at = wire->channels;
 
@@ -80,8 +82,7 @@ void redis_push_sweep(redis_wire *wire)
     while (*at) {
         redis_channel *channel = *at;
 
-        if (channel->refs == 0 && channel->asked == 0 &&
-            channel->unasked == 0) {
+        if (channel->refs == 0 && channel->owed == 0 && !channel->stands) {
             *at = channel->next;
             hfd_free(channel);
         } else {
@@ -90,13 +91,17 @@ void redis_push_sweep(redis_wire *wire)
     }
 }
 
-static void forget_answers(redis_wire *wire)
+/* conn: which is of no use any more, or not yet; NULL: none. */
+static void forget_answers(redis_wire *wire, redis_conn *conn)
 {
     for (redis_channel *at = wire->channels; at; at = at->next) {
-        at->asked = at->unasked = 0;
+        at->owed = 0;
         at->stands = false;
     }
-    wire->unconfirmed = 0;
+    if (conn) {
+        hf__buf_eat(&conn->asked, hf__buf_len(&conn->asked));
+        conn->unconfirmed = 0;
+    }
     redis_push_sweep(wire);
 }
 
@@ -104,30 +109,50 @@ void redis_push_free(redis_wire *wire)
 {
     for (redis_channel *at = wire->channels; at; at = at->next)
         at->refs = 0;
-    forget_answers(wire);
+    forget_answers(wire, NULL);
 }
 
 /* ---- Commands ---- */
 
-void redis_push_write(hf__buf *out, const redis_channel *channel, bool sharded,
-                      bool subscribe)
+/* (P|S)SUBSCRIBE or its contrary, or PING. */
+static void write_command(hf__buf *out, bool sharded, redis_asking kind,
+                          const redis_channel *channel)
 {
     static const char *const words[2][3] = {
         {"UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"},
         {"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"}};
 
-    resp_command(out, 2);
-    resp_text(out, words[subscribe][channel->pattern ? 1 : sharded ? 2 : 0]);
+    resp_command(out, channel ? 2 : 1);
+    if (!channel) {
+        resp_text(out, "PING");
+        return;
+    }
+    resp_text(out, words[kind != ASKED_UNSUBSCRIBE][channel->pattern ? 1
+                                                    : sharded        ? 2
+                                                                     : 0]);
     resp_word(out, channel->name, channel->len);
 }
 
-static void ask_for(redis_conn *conn, redis_channel *channel, hf__buf *out)
+bool redis_push_ask(redis_conn *conn, hf__buf *out, redis_asking kind,
+                    redis_channel *channel)
 {
-    redis_push_write(out, channel, conn->wire->sharded, true);
-    channel->asked++;
-    conn->wire->unconfirmed++;
-    conn->owed++;
-    redis_push_prove_later(conn);
+    redis_asked asked = {kind, channel};
+    size_t before = hf__buf_len(out), line = hf__buf_len(&conn->asked);
+
+    write_command(out, conn->wire->sharded, kind, channel);
+    hf__buf_add(&conn->asked, &asked, sizeof asked);
+    if (out->failed || conn->asked.failed) {
+        redis_take_back(out, before);
+        redis_take_back(&conn->asked, line);
+        return false;
+    }
+    if (channel)
+        channel->owed++;
+    if (kind == ASKED_SUBSCRIBE) {
+        conn->unconfirmed++;
+        redis_push_prove_later(conn);
+    }
+    return true;
 }
 
 /* The connection, with a reference, and its sending side begun; NULL: none.
@@ -170,24 +195,16 @@ int redis_wire_listen(redis_wire *wire, const char *channel, size_t len,
     int code = 0;
 
     redis_lock(wire);
-    at = redis_push_find(wire, channel, len, pattern);
+    at = find_channel(wire, channel, len, pattern);
     if (!at)
         at = add_channel(wire, channel, len, pattern);
     if (!at) {
         code = HF_ENOMEM;
-    } else if (at->refs++ == 0 && is_standing(wire, conn, out)) {
-        size_t before = hf__buf_len(out);
-
-        ask_for(conn, at, out);
-        if (out->failed) {
-            redis_take_back(out, before);
-            at->refs--;
-            at->asked--;
-            wire->unconfirmed--;
-            conn->owed--;
-            redis_push_sweep(wire);
-            code = HF_ENOMEM;
-        }
+    } else if (at->refs++ == 0 && is_standing(wire, conn, out) &&
+               !redis_push_ask(conn, out, ASKED_SUBSCRIBE, at)) {
+        at->refs--;
+        redis_push_sweep(wire);
+        code = HF_ENOMEM;
     }
     if (code == 0 && redis_push_wanted(wire) && redis_dial_summon(wire) != 0)
         redis_wire_remind(wire, hfd_now() + HF_MS(500));
@@ -204,21 +221,12 @@ void redis_wire_unlisten(redis_wire *wire, const char *channel, size_t len,
     redis_channel *at;
 
     redis_lock(wire);
-    at = redis_push_find(wire, channel, len, pattern);
+    at = find_channel(wire, channel, len, pattern);
     if (at && at->refs > 0 && --at->refs == 0) {
-        if (is_standing(wire, conn, out)) {
-            size_t before = hf__buf_len(out);
-
-            redis_push_write(out, at, wire->sharded, false);
-            /* Without memory it stays subscribed until the next connection;
-             * what comes then is told and means nothing to anybody. */
-            if (out->failed) {
-                redis_take_back(out, before);
-            } else {
-                at->unasked++;
-                conn->owed++;
-            }
-        }
+        /* Without memory it stays subscribed until the next connection; what
+         * comes then is told and means nothing to anybody. */
+        if (is_standing(wire, conn, out))
+            redis_push_ask(conn, out, ASKED_UNSUBSCRIBE, at);
         redis_push_sweep(wire);
     }
     redis_unlock(wire);
@@ -253,17 +261,17 @@ void redis_push_stands(redis_wire *wire, redis_conn *conn)
     if (out && !conn->broken) {
         size_t before = hf__buf_len(out);
 
-        forget_answers(wire);
-        for (redis_channel *at = wire->channels; at; at = at->next)
-            ask_for(conn, at, out);
-        stands = !out->failed;
+        forget_answers(wire, conn);
+        stands = true;
+        for (redis_channel *at = wire->channels; at && stands; at = at->next)
+            stands = redis_push_ask(conn, out, ASKED_SUBSCRIBE, at);
         if (stands) {
             /* From here on it may break and be dropped by others. */
             conn->refs++;
             wire->push = conn;
         } else {
             redis_take_back(out, before);
-            forget_answers(wire);
+            forget_answers(wire, conn);
         }
     }
     if (!stands)
@@ -285,7 +293,7 @@ void redis_push_broken(redis_conn *conn, const hf_error *why)
     mine = wire->push == conn;
     if (mine) {
         wire->push = NULL;
-        forget_answers(wire);
+        forget_answers(wire, conn);
         redis_backoff_more(&wire->push_backoff);
         if (redis_push_wanted(wire) && redis_dial_summon(wire) != 0)
             redis_wire_remind(wire, hfd_now() + HF_MS(500));

@@ -12,10 +12,11 @@
  * few answered is unknown, never a loss.
  *
  * Taking back is not waited for: on its connection it comes before whatever is
- * asked next.  If that breaks, or a server answers nothing, one vote stays
- * there until its lease ends; the place is marked, so that its leave writes a
- * tomb, which a vote that arrives even later finds.  Paused here: the instant
- * that counts was read before the first vote went out. */
+ * asked next.  If that breaks, what the server says counts no more for a while
+ * (back.c).  If it never arrives, one vote stays there until its lease ends;
+ * the place is marked, so that its leave writes a tomb, which a vote that
+ * arrives even later finds.  Paused here: the instant that counts was read
+ * before the first vote went out. */
 #include <stdio.h>
 #include <string.h>
 
@@ -68,6 +69,7 @@ static redlock_round *make_round(redlock_store *store, hf_op *op,
     for (size_t i = 0; i < n; i++) {
         round->verbs[i] = verb;
         round->raise[i] = numbers ? numbers[i] : 0;
+        round->rids[i] = op ? &places[i]->rid : NULL;
         items[i] = (format_item){.rid = &places[i]->rid,
                                  .key = places[i]->key,
                                  .key_len = places[i]->key_len,
@@ -90,10 +92,24 @@ static void mark_stray(redlock_store *store, const hf_place *place)
     pthread_mutex_unlock(&data->mu);
 }
 
-/* unsure: one of them may do it only after it was taken back. */
-static void take_back(redlock_store *store, hf_place *const *places, size_t n,
-                      bool unsure)
+/* The longest lease among them. */
+static hf_nsec longest_lease(const hf_op *op, hf_place *const *places, size_t n)
 {
+    hf_nsec longest = op->ttl;
+
+    for (size_t i = 0; i < n; i++) {
+        if (places[i]->lease > longest)
+            longest = places[i]->lease;
+    }
+    return longest;
+}
+
+/* Of those that were asked in this round.  Unsure, one of them may do that only
+ * after it was taken back. */
+static void take_back(redlock_round *asked, hf_place *const *places, size_t n)
+{
+    redlock_store *store = asked->store;
+    bool unsure = judge_unsure(asked);
     redlock_round *round;
 
     if (n == 0)
@@ -101,10 +117,13 @@ static void take_back(redlock_store *store, hf_place *const *places, size_t n,
     for (size_t i = 0; unsure && i < n; i++)
         mark_stray(store, places[i]);
     round = make_round(store, NULL, places, n, LAYOUT_TAKE_BACK, NULL);
-    if (round) {
+    if (round && !round->bytes.failed &&
+        back_note(round, places, n, longest_lease(asked->op, places, n))) {
         round->complete = undone;
         if (round_start(round, hfd_now() + HF_MS(2000)) == 0)
             return;
+    } else if (round) {
+        round_drop(round);
     }
     hfd_log(HF_LOG_WARN,
             "redlock: no memory to take back %zu votes: they "
@@ -216,7 +235,7 @@ static void raised(redlock_round *round)
         *answer = (format_answer){.code = FORMAT_BUSY, .left_ms = -2};
         back[n++] = all[a->raised[i]];
     }
-    take_back(store, back, n, judge_unsure(round));
+    take_back(round, back, n);
     if (round_heard(round) >= vote_majority(store->count))
         tell(round, a);
     else
@@ -287,7 +306,7 @@ static void voted(redlock_round *round)
             !vote_is_level(&tally, store->count))
             a->raised[behind++] = i;
     }
-    take_back(store, back, n, judge_unsure(round));
+    take_back(round, back, n);
     if (whole && behind > 0) {
         if (raise_some(round, a, all, behind))
             return;
@@ -297,7 +316,7 @@ static void voted(redlock_round *round)
                 (format_answer){.code = FORMAT_BUSY, .left_ms = -2};
             back[i] = all[a->raised[i]];
         }
-        take_back(store, back, behind, judge_unsure(round));
+        take_back(round, back, behind);
     }
     if (whole)
         tell(round, a);
@@ -362,8 +381,10 @@ void redis_op_send(hf_store *base, hf_op *op,
     a->count = n;
     round->more = a;
     round->complete = n > 0 ? voted : answered;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         round->verbs[i] = format_verb(all[i]);
+        round->rids[i] = &all[i]->rid;
+    }
     if (op->kind == HF_OP_LEAVE && n > 0)
         judge_prepare_leave(round);
     own->base.under_way = true;

@@ -68,7 +68,7 @@ bool judge_vote(const redlock_round *round, const vote_tally *tally,
         ret->code = FORMAT_ALIEN;
     }
     return ret->code != FORMAT_MINE &&
-           (tally->mine > 0 || round->store->settled > 0 ||
+           (tally->mine > 0 || round->hidden || round->store->settled > 0 ||
             judge_unsure(round));
 }
 

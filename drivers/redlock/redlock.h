@@ -70,9 +70,11 @@ struct redlock_round {
     bool driven, over;
     redlock_shape shape;
     size_t places;
-    char verbs[FORMAT_BATCH];     /* of each place */
-    uint64_t raise[FORMAT_BATCH]; /* LAYOUT_RAISE: to what; else 0 */
-    bool leaves, content;         /* counted by vote_leave */
+    char verbs[FORMAT_BATCH];        /* of each place */
+    uint64_t raise[FORMAT_BATCH];    /* LAYOUT_RAISE: to what; else 0 */
+    const hf_id *rids[FORMAT_BATCH]; /* of op's places; NULL: of nobody's */
+    bool hidden;          /* a server has voted for us, and it does not count */
+    bool leaves, content; /* counted by vote_leave */
     unsigned given;
     hf_nsec sent;  /* just before the first byte of the first server's */
     hf__buf bytes; /* the command */
@@ -81,7 +83,9 @@ struct redlock_round {
     vote *votes; /* [node * places + place] */
     /* All that is needed is known, or nothing more will come. */
     void (*complete)(redlock_round *round);
-    void *more; /* complete's; hfd_freed with the round */
+    /* One call has landed, perhaps after the verdict; NULL: nothing to do. */
+    void (*each)(redlock_call *call, hf_outcome outcome);
+    void *more; /* complete's or each's; hfd_freed with the round */
     redlock_call calls[VOTE_NODES_MAX];
 };
 
@@ -101,6 +105,15 @@ hf_outcome round_why(const redlock_round *round, hf_error *ret);
 /* Wait on this thread, and read what comes, until ready(arg). */
 void redlock_await(redlock_store *store, bool (*ready)(void *arg), void *arg,
                    hf_nsec until);
+
+/* ---- back.c: votes that were taken back ---- */
+
+/* This round takes them back, and is about to start; span: how long one without
+ * an answer may be on its way.  False: no memory. */
+bool back_note(redlock_round *round, hf_place *const *places, size_t n,
+               hf_nsec span);
+/* What this server says is ours may be taken back yet. */
+bool back_bars(redlock_store *store, const hf_id *rid, unsigned node);
 
 /* ---- wake.c: who waits is told of a release ---- */
 

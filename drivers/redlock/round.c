@@ -209,6 +209,24 @@ static vote read_vote(resp *at)
     return v;
 }
 
+/* What is ours there by a vote that may be taken back yet is no vote, and says
+ * nothing about what is held.  With mu held. */
+static void pass_over(redlock_call *call, size_t place, vote *v)
+{
+    redlock_round *round = call->round;
+    char verb = round->verbs[place];
+    const hf_id *rid = round->rids[place];
+
+    if (!rid || v->code != VOTE_MINE || round->leaves ||
+        !back_bars(round->store, rid, call->node))
+        return;
+    if (verb == 'J' || verb == LAYOUT_RAISE)
+        v->code = VOTE_OTHER;
+    else
+        v->heard = false;
+    round->hidden = true;
+}
+
 /* Note what this server says; false: it is not what was asked.  With mu
  * held. */
 static bool hear(redlock_call *call, const resp *reply)
@@ -238,6 +256,7 @@ static bool hear(redlock_call *call, const resp *reply)
         if (round->verbs[i] == 'J' && v->code == VOTE_MINE &&
             is_too_young(call, round->store->settled))
             v->code = VOTE_OTHER;
+        pass_over(call, i, v);
     }
     return call->said > 0;
 }
@@ -267,6 +286,8 @@ static void call_landed(redis_call *at, hf_outcome outcome, const resp *reply,
 
     atomic_store(&round->store->nodes[call->node].answers,
                  outcome == HF_APPLIED);
+    if (round->each)
+        round->each(call, outcome);
     pthread_mutex_lock(&round->mu);
     if (!round->over)
         note_answer(call, outcome, reply, why);

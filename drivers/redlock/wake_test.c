@@ -2,7 +2,7 @@
  *
  * Five real servers.  A waiter is the driver without the core, so that nothing
  * but a message can be what tells it; and what the servers were told to publish
- * they count themselves. */
+ * they count themselves.  An account without channels waits as well. */
 #include "base/url.h"
 #include "redlock_test.h"
 
@@ -113,8 +113,43 @@ static void releases_are_told_and_votes_taken_back_are_not(void)
     five_end(&f);
 }
 
+/* An account without a right to any channel: its locks are what they were, and
+ * who waits looks by the clock. */
+static void without_channels(void)
+{
+    five f = five_begin("");
+    char url[sizeof f.url + 16];
+    hf_session *s, *rival;
+    hf_hold *hold;
+    waiter late;
+
+    for (int i = 0; i < FIVE; i++)
+        EXPECT_STR(server_ask(f.s[i], "ACL SETUSER app on >pw ~* +@all "
+                                      "resetchannels"),
+                   "OK");
+    snprintf(url, sizeof url, "redlock://app:pw@%s",
+             f.url + strlen("redlock://"));
+    s = open_at(url, 30000);
+    rival = open_at(url, 30000);
+    hold = take(s, "k");
+    EXPECT_CODE(hf_renew(hold, NULL), 0);
+    waiter_start(&late, rival);
+    for (int i = 0; i < FIVE; i++) /* it was refused everywhere */
+        AWAIT(strstr(server_ask(f.s[i], "ACL LOG"), CHANNEL));
+    EXPECT(!atomic_load(&late.done));
+    give(hold);
+    AWAIT(atomic_load(&late.done));
+    waiter_end(&late);
+    AWAIT(five_have(&f, "k", 0, FIVE) == 0);
+    give(take(s, "k"));
+    hf_close(s);
+    hf_close(rival);
+    five_end(&f);
+}
+
 static const test_case cases[] = {
     TEST(a_majority_wakes),
+    TEST(without_channels),
     TEST(releases_are_told_and_votes_taken_back_are_not),
 };
 
