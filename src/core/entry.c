@@ -241,6 +241,9 @@ void hf__entry_extend(hf__entry *entry, hf_nsec sent, hf_nsec remaining)
 {
     if (sent < entry->sure_at)
         return; /* a later question was answered before */
+    /* A store whose clock was set back says more than was asked for. */
+    if (is_fixed(entry) && remaining > entry->place.lease)
+        remaining = entry->place.lease;
     entry->own_deadline = sent + remaining - hf__lease_guard(remaining);
     entry->sure_at = sent;
 }

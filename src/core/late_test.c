@@ -18,6 +18,7 @@ static unsigned seen[KINDS];       /* how many were asked for */
 static bool kept_kind[KINDS];      /* these are not answered by themselves */
 static hf_outcome outcomes[KINDS]; /* HF_UNKNOWN: as usual */
 static int codes[KINDS], reason;   /* reason: the place is gone, for that */
+static hf_nsec too_much;           /* is said to be left beyond the lease */
 static hf_op *kept[8];
 static unsigned kept_count;
 static hf_id left_rid; /* of the last leave */
@@ -34,7 +35,7 @@ static void answer(hf_op *op)
     if (op->place) {
         op->place->verdict = reason ? HF_GONE : HF_GRANTED;
         op->place->reason = reason;
-        op->place->remaining = op->place->lease;
+        op->place->remaining = op->place->lease + too_much;
         if (op->kind == HF_OP_JOIN)
             op->place->num = op->place->token = ++tokens;
     }
@@ -413,6 +414,24 @@ static void a_shared_try_beside_a_join(void)
     hf_close(session);
 }
 
+/* Its clock was set back between the grant and the answer. */
+static void no_more_than_was_asked_for(void)
+{
+    hf_session *s = open_stage();
+    hf_lock_options opt = {HF_LOCK_OPTIONS, .lease_ms = 1000};
+    hf_hold *hold;
+    hf_error err;
+
+    too_much = HF_MS(3600000);
+    EXPECT_OK(hf_lock(s, "k", &opt, &hold, &err), err);
+    EXPECT(hf_hold_remaining_ms(hold) <= 1000);
+    EXPECT_OK(hf_renew(hold, &err), err);
+    EXPECT(hf_hold_remaining_ms(hold) <= 1000);
+    too_much = 0;
+    EXPECT_OK(hf_release(hold, &err), err);
+    hf_close(s);
+}
+
 static const test_case cases[] = {
     TEST(a_call_is_inside_to_its_end),
     TEST(a_flight_is_counted_to_its_end),
@@ -425,6 +444,7 @@ static const test_case cases[] = {
     TEST(a_break_told_by_an_answer),
     TEST(a_refusal_is_no_success),
     TEST(a_shared_try_beside_a_join),
+    TEST(no_more_than_was_asked_for),
 };
 
 int main(int argc, char **argv)
