@@ -195,6 +195,7 @@ static void one_that_is_open(void)
     EXPECT_EQ(five_have(&f, "open", 2, 3), 0);
     server_kill(f.s[0]);
     server_kill(f.s[1]);
+    EXPECT_CODE(hf_renew(open, NULL), HF_EUNKNOWN);
     AWAIT(hf_hold_state(open) == HF_LOST);
     test_sleep_ms(4000); /* nobody holds anything without a renewal */
     EXPECT_CODE(hf_hold_check(firm, NULL), 0);

@@ -81,7 +81,12 @@ static int end_renew(hf__entry *entry, hf_op *op, const hf__batch *batch,
         code = hf__entry_check(entry, hfd_now());
         if (code)
             return hf__lost_error(entry, code, err);
-        return answer_of(entry, op, err);
+        code = answer_of(entry, op, err);
+        /* Of several one may have no answer: then nothing lengthened it. */
+        if (code == 0 && hf__entry_each(entry) && entry->sure_at < op->sent)
+            code = hf__error(err, HF_EUNKNOWN,
+                             "the store could not say whether it is held");
+        return code;
     }
     code = hf__entry_check(entry, hfd_now());
     if (code && code != HF_EUNKNOWN) {
