@@ -115,14 +115,15 @@ void format_answer_granted(hf_op *op, hf_place *place, format_record *record,
     if (asked && place->lease > 0 && op->kind == HF_OP_JOIN)
         record->ends = op->sent + HF_MS(answer->left_ms);
     record->state = FORMAT_GRANTED;
-    record->token = answer->token;
+    if (answer->token > 0) /* else who counts has forgotten it since */
+        record->token = answer->token;
     if (record->num == 0)
-        record->num = answer->token ? answer->token : (uint64_t)op->store_us;
+        record->num = record->token ? record->token : (uint64_t)op->store_us;
     place->verdict = HF_GRANTED;
     place->reason = 0;
     place->run = 1;
     place->num = record->num;
-    place->token = answer->token;
+    place->token = record->token;
     place->look_in = 0;
     place->remaining = HF_MS(answer->left_ms < 0 ? 0 : answer->left_ms);
     /* A fixed lease begins with a join or a confirm, not with a look. */
@@ -165,9 +166,17 @@ static void begin_listening(hf_store *store, const hf_place *place)
         format_unlisten(store, key, len);
 }
 
+/* Where locks have numbers, one that has none is no grant. */
+static bool lacks_number(const format_data *data, const format_record *record,
+                         const format_answer *answer)
+{
+    return record && data->fenced && answer->code == FORMAT_MINE &&
+           answer->token == 0 && record->token == 0;
+}
+
 /* The answer about one place; 0, or why a join is refused. */
 static int settle_place(hf_store *store, hf_op *op, hf_place *place,
-                        const format_answer *answer)
+                        format_answer *answer)
 {
     format_data *data = format_of(store);
     bool listen = false, deaf = false;
@@ -176,6 +185,8 @@ static int settle_place(hf_store *store, hf_op *op, hf_place *place,
 
     pthread_mutex_lock(&data->mu);
     record = format_find(data, &place->rid);
+    if (lacks_number(data, record, answer))
+        answer->code = FORMAT_BUSY;
     if (record && format_verb(place) == 'J')
         record->asking -= record->asking > 0;
     if (!record || answer->code == FORMAT_DEAD ||

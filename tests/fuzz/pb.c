@@ -57,7 +57,7 @@ static void build(fuzz_input *in, hf__buf *out, unsigned depth)
         char text[64];
 
         if (kind % 4 == 0) {
-            pb_int(out, number, (int64_t)take_number(in, kind / 32 + 1) + 1);
+            pb_int(out, number, (int64_t)(take_number(in, kind / 32 + 1) + 1U));
         } else if (kind % 4 == 1 || depth == DEPTH) {
             memset(text, take_byte(in), sizeof text);
             pb_bytes(out, number, text, len % 64 + 1);
