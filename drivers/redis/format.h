@@ -323,7 +323,10 @@ void format_encode(redis_call *call, hf__buf *out, const redis_server *server);
  * the next one does. */
 size_t format_batch(hf_op *op, size_t *ret_next);
 void format_answer_gone(hf_place *place, int reason);
-/* With data->mu held. */
+/* With data->mu held, both.  Where locks have numbers, one that never had any
+ * is no grant. */
+void format_doubt_grant(const format_data *data, const format_record *record,
+                        format_answer *answer);
 void format_answer_granted(hf_op *op, hf_place *place, format_record *record,
                            const format_answer *answer);
 /* Take record out of the table, for format_dispose without the lock. */

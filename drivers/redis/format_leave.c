@@ -45,6 +45,7 @@ static void confirm_landed(redis_call *call, hf_outcome outcome,
         return;
     pthread_mutex_lock(&data->mu);
     record = format_find(data, &place->rid);
+    format_doubt_grant(data, record, &answer);
     if (answer.code == FORMAT_MINE && record) {
         if (place->lease > 0)
             record->ends = op->sent + HF_MS(answer.left_ms);

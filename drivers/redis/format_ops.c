@@ -166,12 +166,12 @@ static void begin_listening(hf_store *store, const hf_place *place)
         format_unlisten(store, key, len);
 }
 
-/* Where locks have numbers, one that has none is no grant. */
-static bool lacks_number(const format_data *data, const format_record *record,
-                         const format_answer *answer)
+void format_doubt_grant(const format_data *data, const format_record *record,
+                        format_answer *answer)
 {
-    return record && data->fenced && answer->code == FORMAT_MINE &&
-           answer->token == 0 && record->token == 0;
+    if (data->fenced && answer->code == FORMAT_MINE && answer->token == 0 &&
+        (!record || record->token == 0))
+        answer->code = FORMAT_BUSY;
 }
 
 /* The answer about one place; 0, or why a join is refused. */
@@ -185,8 +185,7 @@ static int settle_place(hf_store *store, hf_op *op, hf_place *place,
 
     pthread_mutex_lock(&data->mu);
     record = format_find(data, &place->rid);
-    if (lacks_number(data, record, answer))
-        answer->code = FORMAT_BUSY;
+    format_doubt_grant(data, record, answer);
     if (record && format_verb(place) == 'J')
         record->asking -= record->asking > 0;
     if (!record || answer->code == FORMAT_DEAD ||

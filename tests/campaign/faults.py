@@ -316,11 +316,12 @@ def limit(s, rng):
     s.store.limit(victims, True)
     if s.store.relay and rng.random() < 0.5:
         s.store.relay.say("cut", "all")
-    left = list(victims)
+    left, limited = list(victims), list(victims)
 
     def heal():
-        if len(left) == len(victims):
+        if limited:
             s.store.limit(victims, False)
+            limited.clear()
         left[:] = [server for server in left if not recover(s, server)]
         return not left
     return rng.uniform(0.3, 1.2) * s.lease, heal

@@ -84,7 +84,7 @@ static void compare(fuzz_input *in, pb_reader *reader, unsigned depth)
         size_t len = kind / 4;
 
         if (kind % 4 == 0) {
-            int64_t want = (int64_t)take_number(in, kind / 32 + 1) + 1;
+            int64_t want = (int64_t)(take_number(in, kind / 32 + 1) + 1U);
 
             if (want == 0)
                 continue;
