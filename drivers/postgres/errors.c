@@ -65,6 +65,9 @@ static const row rows[] = {
     {"58", SQL_REFUSED, HF_EUNAVAIL, true,
      "the server has trouble with its "
      "system: see its log"},
+    /* Of a full disk it may say no more than this. */
+    {"XX", SQL_REFUSED, HF_EUNAVAIL, true,
+     "the server has trouble of its own: see its log"},
     {"22", SQL_REFUSED, HF_EINVAL, true, "the server refused a value"},
     {"42", SQL_REFUSED, HF_EPROTO, true,
      "the tables are not ours, or the server is too old"},

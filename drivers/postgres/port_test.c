@@ -149,6 +149,8 @@ static void refusals_of_statements(void)
         {"SET ROLE nobody_here", SQL_REFUSED, HF_EINVAL, "nobody_here"},
         {"SET LOCAL ROLE pg_monitor; SELECT pg_reload_conf()", SQL_REFUSED,
          HF_EPERM, "grants"},
+        {"DO 'BEGIN RAISE ''init file'' USING ERRCODE = ''XX000''; END'",
+         SQL_REFUSED, HF_EUNAVAIL, "init file"},
         {"SET LOCAL transaction_read_only = on; CREATE TABLE x()", SQL_BROKEN,
          HF_EUNAVAIL, "primary"},
     };

@@ -89,18 +89,21 @@ static void judge_release(camp_case *c, const camp_task *t)
                      "told LOST, and then that it was held all the time");
 }
 
-/* Until when something of this request may have been in the store. */
+/* Until when something of this request may have been in the store.  Where
+ * servers vote, one that is behind still has it when the others have let it go,
+ * and votes that were too few are taken back after that was told. */
 static int64_t last_trace(const camp_case *c, const camp_task *t)
 {
-    int64_t end = t->answered;
+    bool votes = !(c->promises & (CAMP_FIFO | CAMP_FIFO_CALM));
+    int64_t end = t->answered, behind = votes ? 500 * MS : 0;
 
     if (t->answered && t->granted && t->released && t->release_code == 0 &&
         !t->left)
-        return t->release_answered;
+        return t->release_answered + behind;
     /* A try takes no place; only a cut may leave something of it behind. */
     if (t->answered && t->code == HF_EBUSY &&
         !camp_faulty(c, t->asked - c->lease, t->answered))
-        return t->answered;
+        return t->answered + behind;
     if (t->granted)
         end = t->release_answered;
     if (end == 0 || c->lives[t->life].killed < INT64_MAX)

@@ -221,7 +221,9 @@ def knock(port):
 class Zookeeper(Store):
     name = "zookeeper"
     lease_ms = 4000
-    why_not = {9: "a majority must keep what it synced", 23: "it has no accounts", 27: "it does so by "
+    why_not = {9: "a majority must keep what it synced",
+               21: "a member may not be able to read its own log after that "
+               "('Unreasonable length')", 23: "it has no accounts", 27: "it does so by "
                "itself", 32: NO_LIMIT, 33: "see F12"}
     needs = ("java",)
 
@@ -240,7 +242,8 @@ class Zookeeper(Store):
             self.servers.append(Server(
                 "zookeeper-%d" % i,
                 [os.path.join(HARNESS, "zookeeper-server"),
-                 self.give_disk("zookeeper-%d" % i, 32), str(self.ports[i])]
+                 os.path.join(self.folder, "zookeeper-%d" % i),
+                 str(self.ports[i])]
                 + lines, self.folder,
                 lambda _, port=self.ports[i]: b"\nMode: " in ask(port, b"srvr"),
                 {"HF_ZK_ID": str(i + 1)}))
