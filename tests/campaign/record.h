@@ -64,7 +64,9 @@ enum {                     /* CONFIG: what the store promises, in `number` */
        CAMP_FIFO = 1 << 0, /* first come, first served, always */
        CAMP_FIFO_CALM = 1 << 1, /* the same while there are no faults */
        CAMP_TOKENS = 1 << 2,
-       CAMP_PUSH = 1 << 3 /* who waits is woken */
+       CAMP_PUSH = 1 << 3, /* who waits is woken */
+       CAMP_VOTES = 1 << 4 /* several servers: what is left of a request goes
+                              a moment after its answer */
 };
 
 typedef struct camp_record {

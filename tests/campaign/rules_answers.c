@@ -94,8 +94,8 @@ static void judge_release(camp_case *c, const camp_task *t)
  * and votes that were too few are taken back after that was told. */
 static int64_t last_trace(const camp_case *c, const camp_task *t)
 {
-    bool votes = !(c->promises & (CAMP_FIFO | CAMP_FIFO_CALM));
-    int64_t end = t->answered, behind = votes ? 500 * MS : 0;
+    int64_t end = t->answered;
+    int64_t behind = c->promises & CAMP_VOTES ? 500 * MS : 0;
 
     if (t->answered && t->granted && t->released && t->release_code == 0 &&
         !t->left)

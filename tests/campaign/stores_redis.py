@@ -117,7 +117,7 @@ class Redlock(RedisFamily):
     a clock that is set nobody can know (F20)."""
 
     name = "redlock"
-    promises = diary.TOKENS
+    promises = diary.TOKENS | diary.VOTES
     why_not = {10: "its servers know no leader", 12: "its servers do not speak "
                "to each other", 33: "its servers know no leader"}
 
