@@ -108,8 +108,9 @@ bool camp_excused(camp_case *c, int64_t from, int64_t to);
  * that can have caused it, or a machine that was too busy for this process? */
 bool camp_reason(const camp_case *c, int code, uint32_t life, int64_t from,
                  int64_t to);
-/* Was the machine too busy then to renew in time? */
-bool camp_busy(const camp_case *c, uint32_t life, int64_t from, int64_t to);
+/* Was the machine so busy then that somebody waited so long for nothing? */
+bool camp_busy(const camp_case *c, uint32_t life, int64_t from, int64_t to,
+               int64_t so_long);
 /* Since when all was healed, and nobody has struck up to this instant; 0: that
  * is not so. */
 int64_t camp_calm_since(const camp_case *c, int64_t at);

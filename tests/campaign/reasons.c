@@ -110,12 +110,16 @@ bool camp_reason(const camp_case *c, int code, uint32_t life, int64_t from,
     /* A store that is new to a strict session is in quarantine at first. */
     if (class != HF_CLASS_LOST && from < c->begin + slack)
         return true;
-    return camp_busy(c, life, from - 2 * c->lease, to);
+    /* An attempt has a sixth of a lease: who finds the store that slow is in
+     * doubt, and loses nothing by it. */
+    return camp_busy(c, life, from - 2 * c->lease, to,
+                     class == HF_CLASS_LOST ? c->lease / 4 : c->lease / 8);
 }
 
-/* Somebody stood still for long, or somebody else's release took so long
+/* Somebody stood still for so long, or somebody else's release took so long
  * although it was done: a store that had no time. */
-bool camp_busy(const camp_case *c, uint32_t life, int64_t from, int64_t to)
+bool camp_busy(const camp_case *c, uint32_t life, int64_t from, int64_t to,
+               int64_t so_long)
 {
     static int64_t still[CAMP_LIVES];
 
@@ -130,9 +134,9 @@ bool camp_busy(const camp_case *c, uint32_t life, int64_t from, int64_t to)
             continue;
         if (r->kind == CAMP_STALL)
             still[r->life] += b - a;
-        if (still[r->life] >= c->lease / 4 ||
+        if (still[r->life] >= so_long ||
             (r->kind == CAMP_RELEASED && r->life != life && r->code == 0 &&
-             r->at - r->called >= c->lease / 4))
+             r->at - r->called >= so_long))
             return true;
     }
     return false;

@@ -242,7 +242,8 @@ static void judge_service(camp_case *c, const camp_task *t)
     if (t->code == HF_EQUARANTINE)
         settled += c->lease + 1000 * MS;
     if ((t->asked > settled || t->answered > settled + c->lease) &&
-        !camp_busy(c, t->life, t->answered - 2 * c->lease, t->answered))
+        !camp_busy(c, t->life, t->answered - 2 * c->lease, t->answered,
+                   c->lease / 8))
         camp_convict(c, 9, t->answered, t, NULL,
                      "was refused with %s %.1f s after all was healed",
                      hf_error_name(t->code),

@@ -152,6 +152,9 @@ class Redlock(RedisFamily):
 class Members(RedisFamily):
     """Servers that know each other, of which one leads and may be replaced."""
 
+    # Whoever does not flush each write may have torn its log.
+    why_not = {21: "a member may not be able to read its own log after that "
+               "('Bad file format')"}
     count = 3
 
     def announced(self, i):
