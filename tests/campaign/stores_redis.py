@@ -154,7 +154,9 @@ class Members(RedisFamily):
 
     # Whoever does not flush each write may have torn its log.
     why_not = {21: "a member may not be able to read its own log after that "
-               "('Bad file format')"}
+               "('Bad file format')",
+               22: "see redis; a replica may wait a minute for its primary "
+               "after that"}
     count = 3
 
     def announced(self, i):
