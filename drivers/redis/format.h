@@ -238,6 +238,11 @@ void format_close(hf_store *store);
 void format_start(hf_store *store, hf_op *op);
 void format_message(hf_store *store, const char *channel, size_t channel_len,
                     const char *text, size_t len);
+/* For format_kind.channel, where ours wake each other on a channel of their
+ * own: this and the key. */
+#define FORMAT_WAKE "holdfast:wake:"
+size_t format_wake_channel(const format_data *data, const char *key, size_t len,
+                           char *ret);
 /* For format_kind.told, where a message is the key. */
 size_t format_told_by_text(const format_data *data, const char *channel,
                            size_t channel_len, const char *text, size_t len,

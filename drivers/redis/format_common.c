@@ -209,6 +209,15 @@ void format_unlisten(hf_store *store, const char *key, size_t len)
                    false);
 }
 
+size_t format_wake_channel(const format_data *data, const char *key, size_t len,
+                           char *ret)
+{
+    (void)data;
+    memcpy(ret, FORMAT_WAKE, sizeof FORMAT_WAKE - 1);
+    memcpy(ret + sizeof FORMAT_WAKE - 1, key, len);
+    return sizeof FORMAT_WAKE - 1 + len;
+}
+
 size_t format_told_by_text(const format_data *data, const char *channel,
                            size_t channel_len, const char *text, size_t len,
                            const char *ret_keys[2], size_t ret_lens[2])

@@ -9,13 +9,11 @@
  * No token, no queue: who comes at the right moment is next. */
 #include "format.h"
 
-#define WAKE "holdfast:wake:"
-
 #define SIMPLE                                                                 \
     FORMAT_STRINGS                                                             \
     "local function drop(k)\n"                                                 \
     "  redis.call('DEL', k)\n"                                                 \
-    "  redis.pcall('PUBLISH', '" WAKE "' .. k, k)\n"                           \
+    "  redis.pcall('PUBLISH', '" FORMAT_WAKE "' .. k, k)\n"                    \
     "end\n"
 
 static redis_script simple_act = {.name = "simple", .text = SIMPLE FORMAT_ACT};
@@ -24,15 +22,6 @@ static redis_script simple_rows = {.name = "simple_rows",
 static redis_script simple_evict = {.name = "simple_evict",
                                     .text = SIMPLE FORMAT_EVICT};
 
-static size_t simple_channel(const format_data *data, const char *key,
-                             size_t len, char *ret)
-{
-    (void)data;
-    memcpy(ret, WAKE, sizeof WAKE - 1);
-    memcpy(ret + sizeof WAKE - 1, key, len);
-    return sizeof WAKE - 1 + len;
-}
-
 static const format_kind simple_kind = {.act = &simple_act,
                                         .rows = &simple_rows,
                                         .evict = &simple_evict,
@@ -40,7 +29,7 @@ static const format_kind simple_kind = {.act = &simple_act,
                                         .kept_before = "kept:",
                                         .kept_tail = "",
                                         .look_most = HF_MS(900),
-                                        .channel = simple_channel,
+                                        .channel = format_wake_channel,
                                         .told = format_told_by_text};
 
 static int simple_open(hf_store *store, const hf_url *url, hf_error *err)

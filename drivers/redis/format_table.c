@@ -170,36 +170,39 @@ format_record *format_add(format_data *data, const hf_place *place,
     return record;
 }
 
+/* The next one behind `at` (NULL: the first) that waits for this key. */
+static format_record *next_waiter(const format_data *data, const char *key,
+                                  size_t len, const format_record *at)
+{
+    format_record *next =
+        at            ? at->next_key
+        : data->slots ? data->by_key[hash_key(key, len) & (data->slots - 1)]
+                      : NULL;
+
+    while (next && (next->state == FORMAT_GRANTED || next->key_len != len ||
+                    memcmp(next->key, key, len) != 0))
+        next = next->next_key;
+    return next;
+}
+
 size_t format_waiters(format_data *data, const char *key, size_t len,
                       hf_id *ret, size_t n)
 {
+    format_record *at = next_waiter(data, key, len, NULL);
     size_t found = 0;
 
-    if (data->slots == 0)
-        return 0;
-    for (format_record *at =
-             data->by_key[hash_key(key, len) & (data->slots - 1)];
-         at && found < n; at = at->next_key) {
-        if (at->state != FORMAT_GRANTED && at->key_len == len &&
-            memcmp(at->key, key, len) == 0)
-            ret[found++] = at->rid;
-    }
+    for (; at && found < n; at = next_waiter(data, key, len, at))
+        ret[found++] = at->rid;
     return found;
 }
 
 size_t format_told(format_data *data, const char *key, size_t len,
                    unsigned node, unsigned needed, hf_id *ret, size_t n)
 {
+    format_record *at = next_waiter(data, key, len, NULL);
     size_t found = 0;
 
-    if (data->slots == 0)
-        return 0;
-    for (format_record *at =
-             data->by_key[hash_key(key, len) & (data->slots - 1)];
-         at && found < n; at = at->next_key) {
-        if (at->state == FORMAT_GRANTED || at->key_len != len ||
-            memcmp(at->key, key, len) != 0)
-            continue;
+    for (; at && found < n; at = next_waiter(data, key, len, at)) {
         if (at->told & 1U << node) /* once more: of another release */
             at->told = 0;
         at->told |= (uint16_t)(1U << node);

@@ -24,7 +24,7 @@
     FORMAT_STRINGS                                                             \
     "local function drop(k)\n"                                                 \
     "  redis.call('DEL', k)\n"                                                 \
-    "  redis.pcall('PUBLISH', '" LAYOUT_WAKE "' .. k, '')\n"                   \
+    "  redis.pcall('PUBLISH', '" FORMAT_WAKE "' .. k, '')\n"                   \
     "end\n"                                                                    \
     "local function token(k)\n"                                                \
     "  local n = redis.pcall('GET', '" NUMBERS "' .. k)\n"                     \
@@ -39,7 +39,7 @@
     "if #KEYS == 2 and ARGV[2] == 'D' and ARGV[4] == '0' and\n"                \
     "   ARGV[5] == '0' and redis.pcall('GET', k) == ARGV[3] then\n"            \
     "  redis.call('DEL', k)\n"                                                 \
-    "  redis.pcall('PUBLISH', '" LAYOUT_WAKE "' .. k, '')\n"                   \
+    "  redis.pcall('PUBLISH', '" FORMAT_WAKE "' .. k, '')\n"                   \
     "  return {1, 1, -2, 0}\n"                                                 \
     "end\n"                                                                    \
     "if #KEYS == 2 and ARGV[2] == 'J' and\n"                                   \
@@ -139,7 +139,7 @@ const format_kind redlock_kind = {.act = &redlock_act,
                                   .kept_tail = "",
                                   .look_least = HF_MS(1),
                                   .look_most = HF_MS(200),
-                                  .channel = redlock_channel};
+                                  .channel = format_wake_channel};
 
 const redis_script *layout_script(const char *bytes, size_t len,
                                   size_t *ret_rest)

@@ -15,12 +15,7 @@
 #define LAYOUT_RAISE 'W'
 #define LAYOUT_TAKE_BACK 'U'
 
-/* A release is told on the channel of this and the key. */
-#define LAYOUT_WAKE "holdfast:wake:"
-
 extern const format_kind redlock_kind;
-size_t redlock_channel(const format_data *data, const char *key, size_t len,
-                       char *ret); /* wake.c */
 
 /* The script whose digest this command begins with; *ret_rest: where the words
  * behind the digest begin.  NULL: it is no script. */

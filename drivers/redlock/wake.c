@@ -11,21 +11,8 @@
  * libraries, which tell nobody.  Message lost, a server dead, two releases
  * mixed up: a look too late, or one in vain.  Which servers have told stands in
  * the waiter's record; who tells a second time tells of another release. */
-#include <string.h>
-
 #include "layout.h"
 #include "redlock.h"
-
-static const char wake[] = LAYOUT_WAKE;
-
-size_t redlock_channel(const format_data *data, const char *key, size_t len,
-                       char *ret)
-{
-    (void)data;
-    memcpy(ret, wake, sizeof wake - 1);
-    memcpy(ret + sizeof wake - 1, key, len);
-    return sizeof wake - 1 + len;
-}
 
 /* A server at which nobody listens is one voice less. */
 int redis_hear(hf_store *base, const char *channel, size_t len, bool on)
@@ -49,11 +36,12 @@ void redlock_told(redlock_store *store, size_t node, const char *channel,
     hf_id rids[16];
     size_t n;
 
-    if (len < sizeof wake - 1)
+    if (len < sizeof FORMAT_WAKE - 1)
         return;
     pthread_mutex_lock(&data->mu);
-    n = format_told(data, channel + sizeof wake - 1, len - (sizeof wake - 1),
-                    (unsigned)node, vote_majority(store->count), rids,
+    n = format_told(data, channel + sizeof FORMAT_WAKE - 1,
+                    len - (sizeof FORMAT_WAKE - 1), (unsigned)node,
+                    vote_majority(store->count), rids,
                     sizeof rids / sizeof *rids);
     pthread_mutex_unlock(&data->mu);
     for (size_t i = 0; i < n; i++)
