@@ -8,8 +8,9 @@
  * none of them contradicts, so that one sentinel that lives still leads to the
  * primary.  Whoever is named must say by itself that it is a primary (ROLE).
  * Nobody listens to +switch-master: a primary that is replaced breaks its
- * connections when it is demoted, or stops answering, or says READONLY, and
- * each of these leads here.
+ * connections when it is demoted, or stops answering, or says READONLY or that
+ * it has no replicas (a sentinel that can reach it again takes ten seconds to
+ * demote it), and each of these leads here.
  *
  * What this cannot do.  A primary that was cut off, or stood still while
  * another was promoted, believes in itself until a sentinel reaches it, and a
@@ -21,8 +22,8 @@
  * owner's own clock when the new one begins.  Without that setting it is
  * efficiency only, and doctor says so.
  *
- * Answer lost: the next one is asked.  Two threads: `first` and nothing else
- * changes, under the mutex. */
+ * Answer lost: the next one is asked.  Two threads: `first` and `left` and
+ * nothing else change, under the mutex. */
 #include "sentinel.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@
 
 #include "ask.h"
 
-enum { SENTINELS_MAX = 16, NAME_MAX_LEN = 63 };
+enum { SENTINELS_MAX = 16, NAME_MAX_LEN = 63, LEFT_AGAIN_MS = 1000 };
 
 typedef struct sentinels {
     hf__address addresses[SENTINELS_MAX];
@@ -42,6 +43,7 @@ typedef struct sentinels {
     char name[NAME_MAX_LEN + 1];
     pthread_mutex_t mu;
     size_t first; /* who answered last */
+    hf_nsec left; /* when a primary without replicas was given up last */
 } sentinels;
 
 /* ---- One sentinel ---- */
@@ -217,15 +219,36 @@ static int judge_primary(void *ctx, const redis_met *met, hf_error *err)
     return 0;
 }
 
+static bool begins(const resp *error, const char *word)
+{
+    size_t len = strlen(word);
+
+    return error->len > len && memcmp(error->text, word, len) == 0;
+}
+
+/* A primary that has no replicas may have been replaced, or they are gone: it
+ * is asked about now and then, not by each call for as long as that lasts. */
+static redis_stray judge_lonely(sentinels *of)
+{
+    hf_nsec now = hfd_now();
+    bool leave;
+
+    pthread_mutex_lock(&of->mu);
+    leave = now - of->left >= HF_MS(LEFT_AGAIN_MS);
+    if (leave)
+        of->left = now;
+    pthread_mutex_unlock(&of->mu);
+    return leave ? REDIS_STRAY_AWAY : REDIS_STRAY_PAUSE;
+}
+
 static redis_stray judge_error(void *ctx, const resp *error)
 {
     static const char *const away[] = {"READONLY", "MASTERDOWN", "LOADING"};
 
-    (void)ctx;
+    if (begins(error, "NOREPLICAS"))
+        return judge_lonely(ctx);
     for (size_t i = 0; i < sizeof away / sizeof *away; i++) {
-        size_t len = strlen(away[i]);
-
-        if (error->len > len && memcmp(error->text, away[i], len) == 0)
+        if (begins(error, away[i]))
             return REDIS_STRAY_AWAY;
     }
     return REDIS_STRAY_NOT;

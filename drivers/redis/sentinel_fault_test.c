@@ -220,6 +220,31 @@ static void primary_is_demoted(void)
     sentinels_stop(all);
 }
 
+/* It is replaced, and goes on beside its successor: nobody can reach it to
+ * demote it, but we have a connection.  Without replicas it grants nothing, and
+ * that must lead to the one that does. */
+static void primary_is_not_demoted(void)
+{
+    sentinels *all = sentinels_start(&(sentinels_options){.guarded = true});
+    hf_session *s = open_session(sentinels_url(all, STRICT "&ns=t"), 2000);
+    hf_error err;
+    hf_hold *hold = take(s, "k", &err);
+    uint64_t token = hf_hold_token(hold);
+
+    EXPECT_OK(hf_release(hold, &err), err);
+    server_ask(all->servers[1], "REPLICAOF NO ONE");
+    server_ask(all->servers[2], "REPLICAOF 127.0.0.1 %d",
+               all->servers[1]->port);
+    sentinels_appoint(all, 1);
+    hold = take(s, "k", &err);
+    EXPECT(hf_hold_token(hold) > token);
+    EXPECT(server_number(all->servers[1], "EXISTS hf:{t}:g:k") == 1);
+    EXPECT_HAS(server_ask(all->servers[0], "ROLE"), "master");
+    EXPECT_OK(hf_release(hold, &err), err);
+    hf_close(s);
+    sentinels_stop(all);
+}
+
 /* ---- The lock that is lost at a failover ---- */
 
 /* A holder, replicas that do not hear of it, and a primary that dies; returns
@@ -345,6 +370,7 @@ static const test_case cases[] = {
     TEST_LIMIT(primary_stands_still, 300),
     TEST_LIMIT(connections_are_cut, 300),
     TEST_LIMIT(primary_is_demoted, 300),
+    TEST_LIMIT(primary_is_not_demoted, 300),
     TEST_LIMIT(lock_is_forgotten, 300),
     TEST_LIMIT(strict_waits_for_it, 300),
     TEST_LIMIT(replicas_must_confirm, 300),

@@ -233,6 +233,18 @@ static void refused_in_peace(void)
     EXPECT_EQ(judged(), 9);
 }
 
+/* The servers needed longer to be whole again than a fault is a reason: what
+ * is felt then counts from when they were. */
+static void whole_long_after_it_was_healed(void)
+{
+    begin(0);
+    strike(12, LATER, LATER + 500);
+    refuse(1, 1, LATER + 21000, LATER + 21100, HF_EQUARANTINE, 0);
+    EXPECT_EQ(judged(), 4);
+    put(CAMP_CALM, 0, 0, LATER + 20000);
+    EXPECT_EQ(judged(), 0);
+}
+
 /* ---- I6 ----------------------------------------------------------------- */
 
 static void waited_till_it_was_killed(void)
@@ -385,6 +397,7 @@ static const test_case cases[] = {
     TEST(told_after_the_rival),
     TEST(never_told),
     TEST(refused_in_peace),
+    TEST(whole_long_after_it_was_healed),
     TEST(waited_till_it_was_killed),
     TEST(pushes_that_nobody_hears),
     TEST(two_while_it_stands_still),

@@ -99,6 +99,7 @@ bool camp_reason(const camp_case *c, int code, uint32_t life, int64_t from,
 {
     hf_class class = hf_error_class(code);
     int64_t slack = 2 * c->lease + 5000 * MS;
+    int64_t calm = camp_calm_since(c, to);
 
     for (size_t i = 0; i < c->window_count; i++) {
         const camp_window *w = &c->windows[i];
@@ -107,8 +108,11 @@ bool camp_reason(const camp_case *c, int code, uint32_t life, int64_t from,
             can_cause(c, w, class, to))
             return true;
     }
-    /* A store that is new to a strict session is in quarantine at first. */
-    if (class != HF_CLASS_LOST && from < c->begin + slack)
+    /* A store that is new to a strict session is in quarantine at first; and
+     * servers may need longer than that to be whole again, which is when the
+     * conductor says that all is calm: from then on I9 has the word. */
+    if (class != HF_CLASS_LOST &&
+        (from < c->begin + slack || (calm && from < calm + slack)))
         return true;
     /* An attempt has a sixth of a lease: who finds the store that slow is in
      * doubt, and loses nothing by it. */

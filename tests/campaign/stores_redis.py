@@ -265,6 +265,14 @@ class Sentinel(Members):
     def links_of(self, i):
         return [i]
 
+    def stands(self):
+        """One leads, and all others have been told so: a primary that was
+        replaced believes in itself for ten seconds after it was healed."""
+        leader = self.leader()
+        return leader is not None and all(
+            "master_link_status:up" in tell(server.port, "INFO replication")
+            for server in self.servers if server is not leader)
+
     def leader(self):
         for port, sentinel in zip(self.asks, self.helpers):
             if not sentinel.runs() or sentinel.paused:

@@ -61,15 +61,18 @@ const char *sentinels_ask(int port, const char *password, const char *line)
     return answer;
 }
 
+static void tell(sentinels *all, int number, const char *line)
+{
+    EXPECT(WAIT_FOR(
+        strstr(sentinels_ask(all->ports[number], all->options.password, line),
+               "+OK"),
+        STAND_MS));
+}
+
 static void tell_all(sentinels *all, const char *line)
 {
-    for (int i = 0; i < SENTINELS_WATCHERS; i++) {
-        int port = all->ports[i];
-
-        EXPECT(WAIT_FOR(
-            strstr(sentinels_ask(port, all->options.password, line), "+OK"),
-            STAND_MS));
-    }
+    for (int i = 0; i < SENTINELS_WATCHERS; i++)
+        tell(all, i, line);
 }
 
 /* An attempt that found no replica fit is repeated after twice the second one;
@@ -93,6 +96,19 @@ void sentinels_impatient(sentinels *all)
 void sentinels_patient(sentinels *all)
 {
     set_patience(all, PATIENT_MS, PATIENT_MS);
+}
+
+void sentinels_appoint(sentinels *all, int number)
+{
+    char line[160];
+
+    snprintf(line, sizeof line, "SENTINEL MONITOR primary 127.0.0.1 %d 2",
+             all->servers[number]->port);
+    for (int i = 0; i < SENTINELS_WATCHERS; i++) {
+        tell(all, i, "SENTINEL REMOVE primary");
+        tell(all, i, line);
+    }
+    sentinels_patient(all);
 }
 
 /* ---- Starting ---- */

@@ -39,6 +39,9 @@ void sentinels_patient(sentinels *all);
 int sentinels_primary(sentinels *all);
 /* Wait until they name another than this one, and that says so itself. */
 int sentinels_await_other(sentinels *all, int than);
+/* They watch this server from now on, and have never heard of the one before:
+ * nobody demotes that. */
+void sentinels_appoint(sentinels *all, int number);
 /* Wait until the replicas have all that the first server has. */
 void sentinels_await_step(sentinels *all);
 /* Replicas follow nobody any more, and keep what they have. */
