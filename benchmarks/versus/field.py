@@ -98,9 +98,10 @@ def zookeeper(server):
 
 
 def etcd(server):
-    return [ours(server),
-            Entry("Go clientv3 3.5, concurrency.Mutex", "go", "etcd",
-                  server.at)]
+    return [ours(server)] + [
+        Entry("Go clientv3 %s, concurrency.Mutex" % version, program, "etcd",
+              server.at)
+        for version, program in (("3.5", "go"), ("3.7", "go-etcd37"))]
 
 
 def sql(server, kind):
