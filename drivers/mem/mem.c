@@ -28,8 +28,7 @@ enum {
                   HF_CAP_BREAK | HF_CAP_LINEARIZABLE | HF_CAP_BLOCKING,
     CAPS_MARKS = HF_CAP_MARKS | HF_CAP_RUN,
     CAPS_EACH = HF_CAP_TOKEN | HF_CAP_FIXED_LEASE | HF_CAP_BREAK |
-                HF_CAP_LINEARIZABLE | HF_CAP_BLOCKING | HF_CAP_MARKS |
-                HF_CAP_EACH
+                HF_CAP_LINEARIZABLE | HF_CAP_BLOCKING | CAPS_MARKS | HF_CAP_EACH
 };
 
 typedef struct mem_ways { /* of the URL: which kind of store it is like */

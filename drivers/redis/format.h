@@ -94,14 +94,17 @@ enum {
     "end\n"                                                                    \
     "return out\n"
 
-/* ARGV: the token, 0 for any.  Answers how many; -1: no lock. */
-#define FORMAT_EVICT                                                           \
+/* ARGV: the token, 0 for any; a grant owns so many more than its own.  Answers
+ * how many; -1: no lock. */
+#define FORMAT_EVICT_RUN(spare)                                                \
     "local k = KEYS[1]\n"                                                      \
     "if redis.call('EXISTS', k) == 0 then return 0 end\n"                      \
     "if not owner(k) then return -1 end\n"                                     \
-    "if ARGV[2] ~= '0' and token(k) ~= tonumber(ARGV[2]) then return 0 end\n"  \
+    "local over = ARGV[2] == '0' and 0 or tonumber(ARGV[2]) - token(k)\n"      \
+    "if over < 0 or over > " spare " then return 0 end\n"                      \
     "drop(k)\n"                                                                \
     "return 1\n"
+#define FORMAT_EVICT FORMAT_EVICT_RUN("0")
 
 /* The layout of all who write their owner into a string.  SET with NX and PX
  * is one command: there is never a lock without its end.  What holds() meets
@@ -132,6 +135,7 @@ typedef struct format_data format_data;
 
 typedef struct format_kind {
     redis_script *act, *rows, *evict;
+    uint32_t run;            /* tokens that a grant owns; 0: one, or none */
     bool dashes;             /* an owner looks like a UUID */
     const char *tail;        /* behind it */
     const char *kept_before; /* how an owner that closed it is written */
@@ -332,8 +336,8 @@ void format_answer_gone(hf_place *place, int reason);
  * is no grant. */
 void format_doubt_grant(const format_data *data, const format_record *record,
                         format_answer *answer);
-void format_answer_granted(hf_op *op, hf_place *place, format_record *record,
-                           const format_answer *answer);
+void format_answer_granted(const format_data *data, hf_op *op, hf_place *place,
+                           format_record *record, const format_answer *answer);
 /* Take record out of the table, for format_dispose without the lock. */
 format_record *format_take_out(format_data *data, format_record *record);
 void format_dispose(hf_store *store, format_record *record); /* NULL: none */

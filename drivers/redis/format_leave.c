@@ -49,7 +49,7 @@ static void confirm_landed(redis_call *call, hf_outcome outcome,
     if (answer.code == FORMAT_MINE && record) {
         if (place->lease > 0)
             record->ends = op->sent + HF_MS(answer.left_ms);
-        format_answer_granted(op, place, record, &answer);
+        format_answer_granted(data, op, place, record, &answer);
     } else if (record && record->state == FORMAT_WAITS) {
         place->verdict = HF_WAITS;
         place->reason = 0;

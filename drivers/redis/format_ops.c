@@ -107,10 +107,11 @@ static hf_nsec time_to_look(const format_kind *kind, format_record *record,
     return look > 0 ? look : HF_MS(1);
 }
 
-void format_answer_granted(hf_op *op, hf_place *place, format_record *record,
-                           const format_answer *answer)
+void format_answer_granted(const format_data *data, hf_op *op, hf_place *place,
+                           format_record *record, const format_answer *answer)
 {
     bool asked = format_verb(place) == 'J' && record->state != FORMAT_GRANTED;
+    uint32_t run = data->kind->run ? data->kind->run : 1;
 
     if (asked && place->lease > 0 && op->kind == HF_OP_JOIN)
         record->ends = op->sent + HF_MS(answer->left_ms);
@@ -121,7 +122,8 @@ void format_answer_granted(hf_op *op, hf_place *place, format_record *record,
         record->num = record->token ? record->token : (uint64_t)op->store_us;
     place->verdict = HF_GRANTED;
     place->reason = 0;
-    place->run = 1;
+    if (place->run > run)
+        place->run = run;
     place->num = record->num;
     place->token = record->token;
     place->look_in = 0;
@@ -195,7 +197,7 @@ static int settle_place(hf_store *store, hf_op *op, hf_place *place,
         if (record && answer->code == FORMAT_DEAD)
             gone = format_take_out(data, record);
     } else if (answer->code == FORMAT_MINE) {
-        format_answer_granted(op, place, record, answer);
+        format_answer_granted(data, op, place, record, answer);
         deaf = record->listening;
         record->listening = false;
     } else {

@@ -5,7 +5,9 @@
  * in a key of its own, which outlives the lock by an hour and ends when the
  * server's own clock has passed it: what is drawn without it is the clock, in
  * microseconds.  Servers that were level draw the same number again, so that
- * nobody needs to be raised.
+ * nobody needs to be raised.  From one number to the next there is room for the
+ * tokens of those to whom the holder passes the lock in its own process: what
+ * is drawn after a number is above them all.
  *
  * Two of us here: the script is atomic.  Asked again, a vote finds itself as
  * the owner and draws once more, which is never less.  A record of another
@@ -19,6 +21,9 @@
 #include <string.h>
 
 #define NUMBERS "holdfast:token:"
+#define TEXT_OF_(number) #number
+#define TEXT_OF(number) TEXT_OF_(number)
+#define STEP TEXT_OF(LAYOUT_RUN)
 
 #define REDLOCK                                                                \
     FORMAT_STRINGS                                                             \
@@ -49,7 +54,7 @@
     "  if ARGV[1] == '1' then\n"                                               \
     "    n = redis.pcall('GET', c)\n"                                          \
     "    n = type(n) == 'string' and tonumber(n) or 0\n"                       \
-    "    n = n > 0 and n + 1 or now\n"                                         \
+    "    n = n > 0 and n + " STEP " or now\n"                                  \
     "  end\n"                                                                  \
     "  if n < 9007199254740000 and\n"                                          \
     "     redis.call('SET', k, ARGV[3], 'NX', 'PX', ARGV[4]) then\n"           \
@@ -79,7 +84,7 @@
     "  local code, left, number = 0, -2, 0\n"                                  \
     "  if verb == 'J' and ARGV[1] == '1' then\n"                               \
     "    number = token(k)\n"                                                  \
-    "    number = number > 0 and number + 1 or now\n"                          \
+    "    number = number > 0 and number + " STEP " or now\n"                   \
     "    if number > 9007199254740000 then\n"                                  \
     "      return redis.error_reply('ERR its clock or a number of it is ' "    \
     "..\n"                                                                     \
@@ -127,13 +132,14 @@ static redis_script redlock_act = {.name = "redlock",
                                    .text = REDLOCK_SHORT REDLOCK REDLOCK_ACT};
 static redis_script redlock_rows = {.name = "redlock_rows",
                                     .text = REDLOCK FORMAT_ROWS};
-static redis_script redlock_evict = {.name = "redlock_evict",
-                                     .text = REDLOCK FORMAT_EVICT};
+static redis_script redlock_evict = {
+    .name = "redlock_evict", .text = REDLOCK FORMAT_EVICT_RUN(STEP " - 1")};
 
 /* The core adds a tenth of a second: 200 ms, more or less by 100. */
 const format_kind redlock_kind = {.act = &redlock_act,
                                   .rows = &redlock_rows,
                                   .evict = &redlock_evict,
+                                  .run = LAYOUT_RUN,
                                   .tail = "",
                                   .kept_before = "kept:",
                                   .kept_tail = "",

@@ -15,6 +15,10 @@
 #define LAYOUT_RAISE 'W'
 #define LAYOUT_TAKE_BACK 'U'
 
+/* Numbers that a vote owns: so many sections of one process may follow each
+ * other on it without asking. */
+#define LAYOUT_RUN 16
+
 extern const format_kind redlock_kind;
 
 /* The script whose digest this command begins with; *ret_rest: where the words

@@ -336,7 +336,7 @@ static int redlock_open(hf_store **ret, const hf_url *url, const hf_host *host,
         redlock_close(&store->base);
         return hfd_error(err, code, "redlock", why.native, "%s", why.text);
     }
-    *ret_caps = CAPS | (store->tokens ? HF_CAP_TOKEN : 0);
+    *ret_caps = CAPS | (store->tokens ? HF_CAP_TOKEN | HF_CAP_RUN : 0);
     *ret = &store->base;
     return 0;
 }

@@ -134,6 +134,57 @@ static void a_server_ahead_raises_the_others(void)
     five_end(&f);
 }
 
+static uint32_t break_it(hf_session *s, uint64_t token)
+{
+    hf_break_options opt = {HF_BREAK_OPTIONS, .token = token, .now = true};
+    uint32_t broken = 0;
+    hf_error err;
+
+    EXPECT_OK(hf_break(s, "k", &opt, &broken, &err), err);
+    return broken;
+}
+
+/* Threads of one process follow each other on one vote, with numbers of their
+ * own, and whoever has the next vote is above them all. */
+static void passed_on_in_one_process(void)
+{
+    enum { THREADS = 4 };
+    five f = five_begin("");
+    hf_session *s = open_at(f.url, 30000), *other = open_at(f.url, 30000);
+    hf_hold *hold = take(s, "k");
+    uint64_t last = hf_hold_token(hold);
+    waiter w[THREADS];
+    hf_stats stats;
+
+    for (uint64_t i = 0; i < THREADS; i++) {
+        w[i] = (waiter){.s = s};
+        EXPECT(pthread_create(&w[i].thread, NULL, run_waiter, &w[i]) == 0);
+        AWAIT(hf_session_stats(s, &stats) == 0 && stats.waiters == i + 1);
+    }
+    give(hold);
+    for (int i = 0; i < THREADS; i++) {
+        AWAIT(atomic_load(&w[i].done));
+        EXPECT(w[i].token > last);
+        last = w[i].token;
+        if (i == THREADS - 1) {
+            /* All of its numbers are its name for an operator. */
+            EXPECT_EQ(break_it(other, w[0].token - 1), 0);
+            EXPECT_EQ(break_it(other, w[0].token + 16), 0);
+            EXPECT_EQ(break_it(other, last), 1);
+        }
+        atomic_store(&w[i].let_go, true);
+        pthread_join(w[i].thread, NULL);
+    }
+    EXPECT(hf_session_stats(s, &stats) == 0 && stats.handovers == THREADS - 1);
+    EXPECT_EQ(hf_error_class(w[THREADS - 1].release_code), HF_CLASS_LOST);
+    hold = take(other, "k");
+    EXPECT(hf_hold_token(hold) > last);
+    give(hold);
+    hf_close(s);
+    hf_close(other);
+    five_end(&f);
+}
+
 /* A server whose clock is absurd does not vote; the others do. */
 static void a_number_past_all_bounds_is_no_vote(void)
 {
@@ -220,6 +271,7 @@ static const test_case cases[] = {
     TEST(another_kind_is_refused),
     TEST(a_waiter_gets_it),
     TEST(a_server_ahead_raises_the_others),
+    TEST(passed_on_in_one_process),
     TEST(a_number_past_all_bounds_is_no_vote),
     TEST(without_tokens),
     TEST(urls_that_are_refused),

@@ -238,6 +238,9 @@ int hf__release_locally(hf__hold *hold, hf_nsec now)
     }
     if (!last)
         return code; /* HF_EUNKNOWN: the clock is in doubt */
+    /* What may be over is not passed on, and not told as held to the end. */
+    if (code && !HF_MUTANT(HANDOVER_WHEN_LOST))
+        return 1;
     return hf__line_hand_over(entry, now) ? 0 : 1;
 }
 

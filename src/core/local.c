@@ -12,7 +12,8 @@
  * number, while numbers are left and not both HF_RUN_SURE sections and
  * HF_RUN_TIME are used up: so tokens rise on every hold (G2), and others wait
  * for at most so many sections, or so long and one section more (G11).  Never
- * when the lease is in doubt, never with a lease, value or minimum of its own.
+ * when the lease is in doubt, the session's or, where holds expire one by one,
+ * its own; never with a lease, value or minimum of its own.
  *
  * A key that is neither held nor waited for is freed at once: a million
  * different keys in turn cost nothing. */

@@ -36,8 +36,8 @@ static int sim_open(hf_store **ret, const hf_url *url, const hf_host *host,
     *ret_caps = HF_CAP_FIFO | HF_CAP_TOKEN | HF_CAP_PUSH | HF_CAP_SHARED |
                 HF_CAP_PERMIT | HF_CAP_FIXED_LEASE | HF_CAP_VALUE;
     if (world->each)
-        *ret_caps =
-            HF_CAP_TOKEN | HF_CAP_FIXED_LEASE | HF_CAP_MARKS | HF_CAP_EACH;
+        *ret_caps = HF_CAP_TOKEN | HF_CAP_FIXED_LEASE | HF_CAP_MARKS |
+                    HF_CAP_RUN | HF_CAP_EACH;
     else if (world->marks)
         *ret_caps |= HF_CAP_MARKS | HF_CAP_RUN;
     if (world->clock)
