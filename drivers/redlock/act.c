@@ -385,6 +385,8 @@ void redis_op_send(hf_store *base, hf_op *op,
         round->verbs[i] = format_verb(all[i]);
         round->rids[i] = &all[i]->rid;
     }
+    if (n == 1)
+        round->asked_ms = judge_lease_ms(op, all[0]);
     if (op->kind == HF_OP_LEAVE && n > 0)
         judge_prepare_leave(round);
     own->base.under_way = true;

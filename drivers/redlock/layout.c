@@ -2,12 +2,14 @@
  *
  * A vote is one script: SET NX PX on the key, and beside it a number that is
  * larger than all that this server drew for this key before.  The number lies
- * in a key of its own, which outlives the lock by an hour and ends when the
- * server's own clock has passed it: what is drawn without it is the clock, in
- * microseconds.  Servers that were level draw the same number again, so that
- * nobody needs to be raised.  From one number to the next there is room for the
- * tokens of those to whom the holder passes the lock in its own process: what
- * is drawn after a number is above them all.
+ * in a key of its own, which ends an hour after the server's clock, and not
+ * before that has passed the number: what is drawn without it is the clock, in
+ * microseconds.  So whenever it was written with its end, that end was an hour
+ * after both; between two such writes it grows by a second of numbers at most.
+ * Servers that were level draw the same number again, so that nobody needs to
+ * be raised.  From one number to the next there is room for the tokens of those
+ * to whom the holder passes the lock in its own process: what is drawn after a
+ * number is above them all.
  *
  * Two of us here: the script is atomic.  Asked again, a vote finds itself as
  * the owner and draws once more, which is never less.  A record of another
@@ -24,6 +26,7 @@
 #define TEXT_OF_(number) #number
 #define TEXT_OF(number) TEXT_OF_(number)
 #define STEP TEXT_OF(LAYOUT_RUN)
+#define TURN "1048576" /* microseconds of numbers, of 16 each */
 
 #define REDLOCK                                                                \
     FORMAT_STRINGS                                                             \
@@ -36,35 +39,35 @@
     "  return type(n) == 'string' and tonumber(n) or 0\n"                      \
     "end\n"
 
-/* The common way of a lone vote and a lone leave, without making all those
- * functions first.  What it does not settle goes the long way, from the
- * beginning: nothing was written then. */
+/* The common way of a lone vote and a lone leave that are done, without making
+ * all those functions first and without a list for the answer, which costs the
+ * server more than a number: of a vote its number, or without numbers the time.
+ * What it does not settle goes the long way as if nothing had been there: a
+ * number that is missing, spoilt, or about to pass a second since it was last
+ * compared with the clock, which the long way does. */
 #define REDLOCK_SHORT                                                          \
     "local k = KEYS[1]\n"                                                      \
     "if #KEYS == 2 and ARGV[2] == 'D' and ARGV[4] == '0' and\n"                \
     "   ARGV[5] == '0' and redis.pcall('GET', k) == ARGV[3] then\n"            \
     "  redis.call('DEL', k)\n"                                                 \
     "  redis.pcall('PUBLISH', '" FORMAT_WAKE "' .. k, '')\n"                   \
-    "  return {1, 1, -2, 0}\n"                                                 \
+    "  return 1\n"                                                             \
     "end\n"                                                                    \
     "if #KEYS == 2 and ARGV[2] == 'J' and\n"                                   \
-    "   redis.call('EXISTS', KEYS[2]) == 0 then\n"                             \
-    "  local t, n, c = redis.call('TIME'), 0, '" NUMBERS "' .. k\n"            \
-    "  local now = t[1] * 1000000 + t[2]\n"                                    \
-    "  if ARGV[1] == '1' then\n"                                               \
-    "    n = redis.pcall('GET', c)\n"                                          \
-    "    n = type(n) == 'string' and tonumber(n) or 0\n"                       \
-    "    n = n > 0 and n + " STEP " or now\n"                                  \
+    "   redis.call('EXISTS', KEYS[2]) == 0 and\n"                              \
+    "   redis.call('SET', k, ARGV[3], 'NX', 'PX', ARGV[4]) then\n"             \
+    "  if ARGV[1] ~= '1' then\n"                                               \
+    "    local t = redis.call('TIME')\n"                                       \
+    "    return t[1] * 1000000 + t[2]\n"                                       \
     "  end\n"                                                                  \
-    "  if n < 9007199254740000 and\n"                                          \
-    "     redis.call('SET', k, ARGV[3], 'NX', 'PX', ARGV[4]) then\n"           \
-    "    if n > 0 then\n"                                                      \
-    "      redis.call('SET', c, string.format('%.0f', n), 'PX',\n"             \
-    "        string.format('%.0f', math.max(n - now, 0) / 1000 +\n"            \
-    "                              3600000))\n"                                \
-    "    end\n"                                                                \
-    "    return {now, 1, tonumber(ARGV[4]), n}\n"                              \
+    "  local c = '" NUMBERS "' .. k\n"                                         \
+    "  local n = redis.pcall('INCRBY', c, " STEP ")\n"                         \
+    "  if type(n) == 'number' and n > " STEP " and\n"                          \
+    "     n < 9007199254740000 and n % " TURN " >= " STEP " then\n"            \
+    "    return n\n"                                                           \
     "  end\n"                                                                  \
+    "  redis.call('DEL', k)\n"                                                 \
+    "  if n == " STEP " then redis.call('DEL', c) end\n"                       \
     "end\n"
 
 #define REDLOCK_ACT                                                            \

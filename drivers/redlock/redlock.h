@@ -55,7 +55,8 @@ typedef struct redlock_call {
     hf_error why; /* unless it was applied */
 } redlock_call;
 
-/* Of the reply.  ACT: the time; code, ms left and number of each place. */
+/* Of the reply.  ACT: the time; code, ms left and number of each place; or one
+ * number alone (layout.c). */
 typedef enum redlock_shape {
     SHAPE_ACT,
     SHAPE_TIME,
@@ -73,6 +74,7 @@ struct redlock_round {
     char verbs[FORMAT_BATCH];        /* of each place */
     uint64_t raise[FORMAT_BATCH];    /* LAYOUT_RAISE: to what; else 0 */
     const hf_id *rids[FORMAT_BATCH]; /* of op's places; NULL: of nobody's */
+    int64_t asked_ms;                /* for how long, if it is a lone vote */
     bool hidden;          /* a server has voted for us, and it does not count */
     bool leaves, content; /* counted by vote_leave */
     unsigned given;

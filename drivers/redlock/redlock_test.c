@@ -134,6 +134,41 @@ static void a_server_ahead_raises_the_others(void)
     five_end(&f);
 }
 
+/* Numbers grow without a look at the clock, but not for ever: then the end of
+ * their key is set anew. */
+static void numbers_meet_the_clock(void)
+{
+    five f = five_begin("");
+    hf_session *s = open_at(f.url, 30000);
+    uint64_t turn = UINT64_C(1048576), near = 1700000000 * turn - 24, last;
+    hf_hold *hold;
+
+    for (int i = 0; i < FIVE; i++)
+        EXPECT_STR(server_ask(f.s[i], "SET holdfast:token:k %llu PX 60000",
+                              (unsigned long long)near),
+                   "OK");
+    hold = take(s, "k");
+    last = hf_hold_token(hold);
+    EXPECT_EQ(last, near + 16);
+    give(hold);
+    AWAIT(five_have(&f, "k", 0, FIVE) == 0);
+    for (int i = 0; i < FIVE; i++)
+        EXPECT(server_number(f.s[i], "PTTL holdfast:token:k") <= 60000);
+    hold = take(s, "k");
+    EXPECT(hf_hold_token(hold) > last);
+    for (int i = 0; i < FIVE; i++)
+        EXPECT(server_number(f.s[i], "PTTL holdfast:token:k") > 3500000);
+    give(hold);
+    /* Not a number: as if there were none. */
+    for (int i = 0; i < FIVE; i++)
+        EXPECT_STR(server_ask(f.s[i], "SET holdfast:token:k x"), "OK");
+    hold = take(s, "k");
+    EXPECT(hf_hold_token(hold) > last);
+    give(hold);
+    hf_close(s);
+    five_end(&f);
+}
+
 static uint32_t break_it(hf_session *s, uint64_t token)
 {
     hf_break_options opt = {HF_BREAK_OPTIONS, .token = token, .now = true};
@@ -271,6 +306,7 @@ static const test_case cases[] = {
     TEST(another_kind_is_refused),
     TEST(a_waiter_gets_it),
     TEST(a_server_ahead_raises_the_others),
+    TEST(numbers_meet_the_clock),
     TEST(passed_on_in_one_process),
     TEST(a_number_past_all_bounds_is_no_vote),
     TEST(without_tokens),

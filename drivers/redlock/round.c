@@ -227,6 +227,39 @@ static void pass_over(redlock_call *call, size_t place, vote *v)
     round->hidden = true;
 }
 
+/* With mu held. */
+static void note_vote(redlock_call *call, size_t place, vote v)
+{
+    redlock_round *round = call->round;
+
+    /* What is above it already, by a vote that came twice, is as good. */
+    if (round->raise[place] && v.number > round->raise[place])
+        v.number = round->raise[place];
+    if (round->verbs[place] == 'J' && v.code == VOTE_MINE &&
+        is_too_young(call, round->store->settled))
+        v.code = VOTE_OTHER;
+    pass_over(call, place, &v);
+    round->votes[call->node * round->places + place] = v;
+}
+
+/* A lone vote or leave that was done is answered by a number.  With mu held. */
+static bool hear_number(redlock_call *call, int64_t number)
+{
+    const redlock_round *round = call->round;
+    bool join = round->verbs[0] == 'J';
+    vote v = {.heard = true, .code = VOTE_MINE, .left_ms = -2};
+
+    call->said = number;
+    if (round->places != 1 || number <= 0 || (!join && round->verbs[0] != 'D'))
+        return false;
+    if (join)
+        v.left_ms = round->asked_ms;
+    if (join && round->store->tokens)
+        v.number = (uint64_t)number;
+    note_vote(call, 0, v);
+    return true;
+}
+
 /* Note what this server says; false: it is not what was asked.  With mu
  * held. */
 static bool hear(redlock_call *call, const resp *reply)
@@ -239,6 +272,8 @@ static bool hear(redlock_call *call, const resp *reply)
         call->said = reply->number;
         return reply->type == RESP_INTEGER;
     }
+    if (round->shape == SHAPE_ACT && reply->type == RESP_INTEGER)
+        return hear_number(call, reply->number);
     if (reply->type != RESP_ARRAY)
         return false;
     if (round->shape == SHAPE_TIME)
@@ -246,18 +281,8 @@ static bool hear(redlock_call *call, const resp *reply)
     call->said = resp_int(&first, 0);
     if (places > 0 && reply->number != (int64_t)(3 * places + 1))
         return false;
-    for (size_t i = 0; i < places; i++) {
-        vote *v = &round->votes[call->node * places + i];
-
-        *v = read_vote(&first);
-        /* What is above it already, by a vote that came twice, is as good. */
-        if (round->raise[i] && v->number > round->raise[i])
-            v->number = round->raise[i];
-        if (round->verbs[i] == 'J' && v->code == VOTE_MINE &&
-            is_too_young(call, round->store->settled))
-            v->code = VOTE_OTHER;
-        pass_over(call, i, v);
-    }
+    for (size_t i = 0; i < places; i++)
+        note_vote(call, i, read_vote(&first));
     return call->said > 0;
 }
 
