@@ -27,6 +27,7 @@ static const sql_port_class pg_class = {
     .abandon = pg_abandon,
     .stands = pg_stands,
     .run = pg_run,
+    .begin = pg_begin,
     .say = pg_say,
     .listen = pg_listen,
     .unlisten = pg_unlisten,

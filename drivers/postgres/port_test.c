@@ -105,6 +105,43 @@ static void plans_of_old_tables(void)
     sql_server_stop(s);
 }
 
+/* A transaction is open afterwards, whatever came of the statement; a name that
+ * the server process does not know is no clash. */
+static void behind_a_begin(void)
+{
+    sql_server *s = sql_server_start(ON_POSTGRES, NULL);
+    sql_port *port = port_at(sql_server_url(s, "", ""), NULL);
+    sql_conn *conn = conn_to(port), *other = conn_to(port);
+    const char *params[] = {"1"};
+    sql_text text;
+    sql_rows rows = {0};
+    hf_error err;
+
+    ask(conn, "CREATE TABLE t(n int)");
+    ask(conn, "INSERT INTO t VALUES (1)");
+    make_text(&text, "SELECT n + 6 FROM t WHERE n = $1::int FOR UPDATE NOWAIT",
+              1);
+    for (int i = 0; i < 4; i++) {
+        EXPECT_EQ(
+            port->class->begin(conn, &text, params, in_ms(5000), &rows, &err),
+            SQL_DONE);
+        EXPECT_EQ(sql_number(&rows, 0, 0, -1), 7);
+        ask(conn, "SAVEPOINT only_in_a_transaction");
+        EXPECT_EQ(
+            port->class->begin(other, &text, params, in_ms(5000), &rows, &err),
+            SQL_CLASH);
+        ask(other, "ROLLBACK");
+        ask(conn, "COMMIT");
+        if (i == 1)
+            ask(conn, "DEALLOCATE ALL");
+    }
+    sql_rows_done(&rows);
+    port->class->disconnect(conn, false);
+    port->class->disconnect(other, false);
+    port->class->close(port);
+    sql_server_stop(s);
+}
+
 static void settings_of_a_session(void)
 {
     sql_server *s = sql_server_start(ON_POSTGRES, NULL);
@@ -316,6 +353,7 @@ static void abandoned(void)
 static const test_case cases[] = {TEST(rows_come_as_text),
                                   TEST(affected_rows_are_counted),
                                   TEST(plans_of_old_tables),
+                                  TEST(behind_a_begin),
                                   TEST(settings_of_a_session),
                                   TEST(refusals_of_statements),
                                   TEST(locked_rows_and_long_statements),

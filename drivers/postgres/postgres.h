@@ -78,6 +78,9 @@ int pg_wait(int fd, short events, hf_nsec deadline);
 sql_end pg_run(sql_conn *conn, const sql_text *text, const char *const *params,
                hf_nsec deadline, sql_rows *ret, hf_nsec *ret_sent,
                hf_error *err);
+sql_end pg_begin(sql_conn *conn, const sql_text *text,
+                 const char *const *params, hf_nsec deadline, sql_rows *ret,
+                 hf_error *err);
 sql_end pg_say(sql_conn *conn, const char *text, hf_nsec deadline,
                sql_rows *ret, hf_error *err);
 

@@ -6,7 +6,8 @@
  * Behind a pooler of transactions names mean nothing, since the next statement
  * may meet another server process: there the text goes along every time.
  *
- * Each statement is its own transaction; nothing is open between two calls.
+ * Each statement is its own transaction; nothing is open between two calls, but
+ * where that is asked for (pg_begin: locks that are transactions).
  * Reply lost, or the deadline passed after the first byte: SQL_LOST, and the
  * connection is marked, so that a late answer is never taken for the next
  * one's.  Only a connection that was known to be bad before anything was said
@@ -215,55 +216,101 @@ static void note_name(pg_conn *c, const sql_text *text, unsigned number)
     c->named[c->named_count++].number = number;
 }
 
-static bool send_new(pg_conn *c, const sql_text *text, const char *name,
-                     const char *const *values)
+typedef struct question {
+    const sql_text *text;
+    const char *values[SQL_PARAMS];
+    bool begins;   /* behind a BEGIN, in the same round trip */
+    bool is_new;   /* is given its name before */
+    char name[16]; /* "": none */
+} question;
+
+static bool send_it(pg_conn *c, const question *q, bool piped)
 {
-    return PQenterPipelineMode(c->pg) &&
-           PQsendPrepare(c->pg, name, text->text, 0, NULL) &&
-           PQsendQueryPrepared(c->pg, name, text->count, values, NULL, NULL,
-                               0) &&
-           PQpipelineSync(c->pg);
+    const sql_text *text = q->text;
+
+    if (piped && !PQenterPipelineMode(c->pg))
+        return false;
+    if (q->begins &&
+        !PQsendQueryParams(c->pg, "BEGIN", 0, NULL, NULL, NULL, NULL, 0))
+        return false;
+    if (q->is_new && !PQsendPrepare(c->pg, q->name, text->text, 0, NULL))
+        return false;
+    if (!(q->name[0] ? PQsendQueryPrepared(c->pg, q->name, text->count,
+                                           q->values, NULL, NULL, 0)
+                     : PQsendQueryParams(c->pg, text->text, text->count, NULL,
+                                         q->values, NULL, NULL, 0)))
+        return false;
+    return !piped || PQpipelineSync(c->pg);
+}
+
+/* *ret_again: nothing was done, because of a name, and the next attempt goes
+ * another way. */
+static sql_end run_once(pg_conn *c, question *q, hf_nsec deadline,
+                        sql_rows *ret, bool *ret_again, hf_error *err)
+{
+    unsigned number = find_name(c, q->text);
+    bool named = !atomic_load(&((pg_port *)c->base.port)->pooled), piped;
+    answer got = {.end = SQL_DONE, .rows = ret};
+    sql_end end;
+
+    *ret_again = false;
+    sql_rows_reset(ret);
+    if (c->broken || PQstatus(c->pg) != CONNECTION_OK)
+        return broken(c, err);
+    q->is_new = named && !number && c->named_count < PG_NAMED;
+    if (q->is_new)
+        number = ++c->number;
+    q->name[0] = '\0';
+    if (named && number)
+        snprintf(q->name, sizeof q->name, "hf%u", number);
+    piped = q->is_new || q->begins;
+    if (!send_it(c, q, piped))
+        return lost(c, err, PQerrorMessage(c->pg));
+    end = finish(c, piped, deadline, &got, err);
+    if (q->is_new && got.good > (q->begins ? 1 : 0))
+        note_name(c, q->text, number);
+    *ret_again = end == SQL_REFUSED && named && is_about_names(c, got.state);
+    return end;
+}
+
+static void put_values(question *q, const char *const *params)
+{
+    for (unsigned i = 0; i < q->text->count; i++)
+        q->values[i] = params[q->text->order[i]];
 }
 
 sql_end pg_run(sql_conn *conn, const sql_text *text, const char *const *params,
                hf_nsec deadline, sql_rows *ret, hf_nsec *ret_sent,
                hf_error *err)
 {
-    pg_conn *c = (pg_conn *)conn;
-    const char *values[SQL_PARAMS];
-    unsigned number = find_name(c, text);
-    bool named = !atomic_load(&((pg_port *)conn->port)->pooled);
-    bool piped = named && !number && c->named_count < PG_NAMED, sent;
-    char name[16];
-    answer got = {.end = SQL_DONE, .rows = ret};
+    question q = {.text = text};
+    bool again;
     sql_end end;
 
-    sql_rows_reset(ret);
-    if (c->broken || PQstatus(c->pg) != CONNECTION_OK)
-        return broken(c, err);
-    for (unsigned i = 0; i < text->count; i++)
-        values[i] = params[text->order[i]];
-    if (piped)
-        number = ++c->number;
-    snprintf(name, sizeof name, "hf%u", number);
+    put_values(&q, params);
     if (ret_sent)
         *ret_sent = hfd_now();
-    if (piped)
-        sent = send_new(c, text, name, values);
-    else if (named && number)
-        sent = PQsendQueryPrepared(c->pg, name, text->count, values, NULL, NULL,
-                                   0);
-    else
-        sent = PQsendQueryParams(c->pg, text->text, text->count, NULL, values,
-                                 NULL, NULL, 0);
-    if (!sent)
-        return lost(c, err, PQerrorMessage(c->pg));
-    end = finish(c, piped, deadline, &got, err);
-    if (piped && got.good > 0)
-        note_name(c, text, number);
-    if (end == SQL_REFUSED && named && is_about_names(c, got.state))
-        end = SQL_CLASH;
-    return end;
+    end = run_once((pg_conn *)conn, &q, deadline, ret, &again, err);
+    return again ? SQL_CLASH : end;
+}
+
+sql_end pg_begin(sql_conn *conn, const sql_text *text,
+                 const char *const *params, hf_nsec deadline, sql_rows *ret,
+                 hf_error *err)
+{
+    question q = {.text = text, .begins = true};
+    bool again;
+    sql_end end;
+
+    put_values(&q, params);
+    end = run_once((pg_conn *)conn, &q, deadline, ret, &again, err);
+    if (!again)
+        return end;
+    /* Not a clash: that would be told as somebody else's lock. */
+    end = pg_say(conn, "ROLLBACK", deadline, ret, err);
+    if (end != SQL_DONE)
+        return end;
+    return run_once((pg_conn *)conn, &q, deadline, ret, &again, err);
 }
 
 sql_end pg_say(sql_conn *conn, const char *text, hf_nsec deadline,

@@ -52,6 +52,7 @@ struct sql_held {
     int rule;            /* the format's: which names */
     char name[160];      /* the format's: of a table */
     char who[128];       /* the format's */
+    sql_text text;       /* the format's */
     /* Looks after the vessels, while there are any. */
     pthread_t watcher;
     int bell;               /* an eventfd; -1: there is no watcher */

@@ -12,8 +12,9 @@
  * locked.  That is enough: rows are never deleted, so of any two who lock, the
  * one who read later has read every row that the other has locked.
  *
- * Where a code can be locked directly a lock is one round trip.  PostgreSQL
- * locks no row that does not match, and takes BEGIN and SELECT in one text.
+ * Where a code can be locked directly a lock is one round trip, of a statement
+ * that is prepared once.  PostgreSQL locks no row that does not match, and takes
+ * BEGIN and SELECT together.
  * MariaDB does so if the code is unique by itself; its connection has no
  * autocommit, and the SELECT itself answers whether that is so, since with it
  * nothing would be held. */
@@ -24,7 +25,7 @@
 
 enum { ROWS_MAX = 16, ROUNDS = 4 };
 /* held->rule: how a code is locked. */
-enum { BY_STEPS = 0, IN_ONE_TEXT, BY_A_UNIQUE_CODE };
+enum { BY_STEPS = 0, BEHIND_A_BEGIN, BY_A_UNIQUE_CODE };
 
 static const char *const rowlock_options[] = {"table", "business_name", NULL};
 
@@ -140,22 +141,40 @@ static bool take_by_steps(sql_held *held, sql_conn *conn, const char *lock,
     return end_take(conn, end, *ret_got, deadline, err);
 }
 
+/* The statement for that.  A parameter yields to the letters and the order of
+ * the column as a literal does. */
+static void make_text(sql_held *held)
+{
+    bool postgres = held->rule == BEHIND_A_BEGIN;
+
+    held->text.count = 1;
+    snprintf(held->text.text, sizeof held->text.text,
+             "SELECT id, %s FROM %s WHERE business_code = %s ORDER BY id FOR "
+             "UPDATE NOWAIT",
+             postgres ? "0" : "@@autocommit", held->name,
+             postgres ? "$1::text" : "?");
+}
+
+static sql_end lock_code(sql_held *held, sql_conn *conn, const char *lock,
+                         hf_nsec deadline, sql_rows *rows, hf_error *err)
+{
+    const sql_port_class *class = conn->port->class;
+
+    return held->rule == BEHIND_A_BEGIN
+               ? class->begin(conn, &held->text, &lock, deadline, rows, err)
+               : class->run(conn, &held->text, &lock, deadline, rows, NULL,
+                            err);
+}
+
 /* Where that locks no other row. */
 static bool take_by_code(sql_held *held, sql_conn *conn, const char *lock,
                          hf_nsec deadline, bool *ret_got, hf_error *err)
 {
-    bool postgres = held->rule == IN_ONE_TEXT;
-    char literal[2 * SQL_LOCK_MAX + 60], text[3 * SQL_LOCK_MAX];
+    bool postgres = held->rule == BEHIND_A_BEGIN;
 
-    put_code(held, lock, literal);
-    snprintf(text, sizeof text,
-             "%s FROM %s WHERE business_code = %s ORDER BY id FOR UPDATE "
-             "NOWAIT",
-             postgres ? "BEGIN; SELECT id, 0" : "SELECT id, @@autocommit",
-             held->name, literal);
     for (int round = 0; round < ROUNDS; round++) {
         sql_rows rows = {0};
-        sql_end end = conn->port->class->say(conn, text, deadline, &rows, err);
+        sql_end end = lock_code(held, conn, lock, deadline, &rows, err);
         bool there = end == SQL_DONE && rows.rows > 0;
 
         *ret_got = there && sql_number(&rows, 0, 1, 1) == 0;
@@ -283,7 +302,7 @@ static int find_rule(const sql_held *held, sql_conn *conn, hf_nsec deadline)
     if (!held->store->port->class->counts)
         return BY_STEPS;
     if (sql_is_postgres(held->store->port->dialect))
-        return IN_ONE_TEXT;
+        return BEHIND_A_BEGIN;
     snprintf(text, sizeof text, "SHOW INDEX FROM %s", held->name);
     unique = sql_held_say(conn, text, deadline, &rows, &err) &&
              has_unique_code(&rows);
@@ -317,6 +336,7 @@ static int rowlock_open(hf_store *store, const hf_url *url, sql_conn *conn,
     }
     if (code == 0) {
         held->rule = find_rule(held, conn, hfd_now() + HF_MS(5000));
+        make_text(held);
         code = sql_watch_start(held, err);
     }
     if (code)

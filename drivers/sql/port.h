@@ -5,9 +5,10 @@
  * and ring the bell of a session that waits.  Every parameter and every cell is
  * text.  A connection is used by one thread at a time; a port has no thread.
  *
- * There is no transaction of more than one statement anywhere: each statement
- * is committed by itself (autocommit), so that a client which stops at any
- * point holds no row, and none can be half done. */
+ * There is no transaction of more than one statement anywhere, but for a format
+ * whose locks are just that (rowlock): each statement is committed by itself
+ * (autocommit), so that a client which stops at any point holds no row, and none
+ * can be half done. */
 #ifndef HF_DRIVERS_SQL_PORT_H
 #define HF_DRIVERS_SQL_PORT_H
 
@@ -48,6 +49,11 @@ typedef struct sql_port_class {
     sql_end (*run)(sql_conn *conn, const sql_text *text,
                    const char *const *params, hf_nsec deadline, sql_rows *ret,
                    hf_nsec *ret_sent, hf_error *err);
+    /* The same behind a BEGIN, in one round trip; what comes of it, also of
+     * SQL_CLASH, is left open.  NULL: for connections without autocommit. */
+    sql_end (*begin)(sql_conn *conn, const sql_text *text,
+                     const char *const *params, hf_nsec deadline, sql_rows *ret,
+                     hf_error *err);
     /* The same for a text that is not in the list (tables, doctor). */
     sql_end (*say)(sql_conn *conn, const char *text, hf_nsec deadline,
                    sql_rows *ret, hf_error *err);
