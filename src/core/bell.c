@@ -8,7 +8,9 @@
  * it under the mutex after it had looked, so the kernel refuses to put it to
  * sleep on a count that is old.  Paused between the unlock and the call that
  * wakes: the sleeper is late by that pause, as behind a mutex that is held.
- * Two ring: the second counts, too, and wakes nobody or for nothing.
+ * Two ring: the second counts, too, and wakes nobody or for nothing.  Where
+ * nobody sleeps, which the mutex tells, the kernel is not asked: a caller who
+ * is served at once rings for himself alone.
  *
  * The sleeper may have returned, and the bell on its stack be gone, before the
  * call: the kernel is given an address and reads nothing there, and whoever
@@ -34,6 +36,8 @@ static void wake(hf__bell *bell)
 void hf__bell_ring(hf__rung *rung, hf__bell *bell)
 {
     atomic_fetch_add(&bell->rings, 1);
+    if (bell->sleepers == 0)
+        return;
     if (rung->count < HF_RUNG_MAX)
         rung->bells[rung->count++] = bell;
     else
@@ -43,6 +47,17 @@ void hf__bell_ring(hf__rung *rung, hf__bell *bell)
 unsigned hf__bell_count(const hf__bell *bell)
 {
     return atomic_load(&bell->rings);
+}
+
+unsigned hf__bell_begin(hf__bell *bell)
+{
+    bell->sleepers++;
+    return hf__bell_count(bell);
+}
+
+void hf__bell_end(hf__bell *bell)
+{
+    bell->sleepers--;
 }
 
 void hf__bell_hear(const hf__rung *copy)

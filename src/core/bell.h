@@ -12,6 +12,7 @@
 
 typedef struct hf__bell { /* zeroed: ready */
     atomic_uint rings;
+    unsigned sleepers; /* who sleeps, or is about to; with the mutex held */
 } hf__bell;
 
 enum { HF_RUNG_MAX = 4 };
@@ -24,8 +25,11 @@ typedef struct hf__rung {
 
 /* With the mutex held. */
 void hf__bell_ring(hf__rung *rung, hf__bell *bell);
-/* How often it was rung, read with the mutex held: for hf__bell_sleep. */
+/* How often it was rung. */
 unsigned hf__bell_count(const hf__bell *bell);
+/* With the mutex held, around every sleep; the count is for that. */
+unsigned hf__bell_begin(hf__bell *bell);
+void hf__bell_end(hf__bell *bell);
 /* Without the mutex, with a copy that was taken under it.  The bells may be
  * gone: they are not touched. */
 void hf__bell_hear(const hf__rung *copy);

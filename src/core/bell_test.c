@@ -30,11 +30,12 @@ static void await_turn(int me)
 {
     pthread_mutex_lock(&mu);
     while (turn % THREADS != me) {
-        unsigned count = hf__bell_count(&bells[me]);
+        unsigned count = hf__bell_begin(&bells[me]);
 
         unlock();
         hf__bell_sleep(&bells[me], count, HF_NEVER);
         pthread_mutex_lock(&mu);
+        hf__bell_end(&bells[me]);
     }
 }
 
@@ -76,11 +77,12 @@ static void *ring_all(void *arg)
     if (me != 0) {
         pthread_mutex_lock(&mu);
         while (turn == 0) {
-            unsigned count = hf__bell_count(&bells[me]);
+            unsigned count = hf__bell_begin(&bells[me]);
 
             unlock();
             hf__bell_sleep(&bells[me], count, HF_NEVER);
             pthread_mutex_lock(&mu);
+            hf__bell_end(&bells[me]);
         }
         unlock();
         return NULL;
@@ -108,11 +110,15 @@ static void old_counts_and_instants(void)
     hf_nsec before = hfd_now();
 
     hf__bell_ring(&one, &bell);
-    hf__bell_sleep(&bell, 0, HF_NEVER);    /* rung before it slept */
+    EXPECT_EQ(one.count, 0); /* nobody is there */
+    EXPECT_EQ(hf__bell_begin(&bell), 1);
+    hf__bell_ring(&one, &bell);
+    hf__bell_sleep(&bell, 1, HF_NEVER);    /* rung before it slept */
     while (hfd_now() < before + HF_MS(20)) /* it may wake up for nothing */
-        hf__bell_sleep(&bell, 1, before + HF_MS(20));
+        hf__bell_sleep(&bell, 2, before + HF_MS(20));
     EXPECT_EQ(one.count, 1);
-    hf__bell_hear(&one); /* nobody is there */
+    hf__bell_end(&bell);
+    hf__bell_hear(&one); /* it has gone */
 }
 
 int main(int argc, char **argv)

@@ -124,13 +124,14 @@ void hf__session_leave(hf__session *s)
 
 void hf__session_sleep(hf__session *s, hf__bell *bell, hf_nsec due)
 {
-    unsigned count = hf__bell_count(bell);
+    unsigned count = hf__bell_begin(bell);
     bool busy = !hf__list_empty(&s->outbox);
 
     hf__session_unlock(s);
     if (!busy && (due == HF_NEVER || due > hfd_now()))
         hf__bell_sleep(bell, count, due);
     hf__session_lock(s);
+    hf__bell_end(bell);
 }
 
 void hf__op_init(hf__session *s, hf_op *op, hf_op_kind kind)
