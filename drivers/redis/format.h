@@ -286,7 +286,9 @@ typedef enum format_code {
     FORMAT_MINE,
     FORMAT_DEAD,  /* a tomb */
     FORMAT_ALIEN, /* no lock of this layout */
-    FORMAT_OPEN   /* nobody can say now: of a renewal by several servers */
+    FORMAT_OPEN,  /* nobody can say now: of a renewal by several servers */
+    FORMAT_YOUNG  /* nobody's, and not to be had yet: of several servers too
+                     many may have forgotten who has it */
 } format_code;
 
 typedef struct format_answer {

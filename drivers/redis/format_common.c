@@ -141,7 +141,7 @@ format_answer format_next(resp *at)
 
     *at = resp_at(at->after);
     code = resp_int(at, FORMAT_BUSY);
-    if (code >= FORMAT_MINE && code <= FORMAT_OPEN)
+    if (code >= FORMAT_MINE && code <= FORMAT_YOUNG)
         answer.code = (format_code)code;
     *at = resp_at(at->after);
     answer.left_ms = format_left(at);

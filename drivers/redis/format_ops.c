@@ -206,7 +206,7 @@ static int settle_place(hf_store *store, hf_op *op, hf_place *place,
         if (op->kind == HF_OP_JOIN && answer->code == FORMAT_ALIEN)
             code = HF_EKIND;
         else if (op->kind == HF_OP_JOIN && op->only_if_granted)
-            code = HF_EBUSY;
+            code = answer->code == FORMAT_YOUNG ? HF_EQUARANTINE : HF_EBUSY;
         if (code)
             gone = format_take_out(data, record);
     }
@@ -249,6 +249,11 @@ static void refuse_join(hf_op *op, int code)
 {
     if (code == HF_EBUSY)
         redis_op_refuse(op, code, "held by another");
+    else if (code == HF_EQUARANTINE)
+        redis_op_refuse(op, code,
+                        "too many servers were started just now and may have "
+                        "forgotten who holds it: their votes count when they "
+                        "have run for max_lease_ms (strict)");
     else
         redis_op_refuse(op, code,
                         "the key holds a record that is no lock of this "

@@ -66,6 +66,8 @@ bool judge_vote(const redlock_round *round, const vote_tally *tally,
             ret->code = FORMAT_MINE;
     } else if (tally->alien > nodes - vote_majority(nodes)) {
         ret->code = FORMAT_ALIEN;
+    } else if (tally->mine + tally->young >= vote_majority(nodes)) {
+        ret->code = FORMAT_YOUNG;
     }
     return ret->code != FORMAT_MINE &&
            (tally->mine > 0 || round->hidden || round->store->settled > 0 ||

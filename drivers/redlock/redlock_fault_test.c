@@ -239,6 +239,21 @@ static void the_hole_of_those_who_come_back_at_once(void)
     five_end(&f);
 }
 
+/* Nobody holds it, and nobody is told that somebody does. */
+static void young_servers_are_no_rival(void)
+{
+    five f = five_begin("strict=yes&max_lease_ms=10000");
+    hf_session *s = open_at(f.url, 3000);
+    hf_error err;
+
+    EXPECT_CODE(probe(s, "k", &err), HF_EQUARANTINE);
+    EXPECT_HAS(err.text, "max_lease_ms");
+    AWAIT(five_have(&f, "k", 0, FIVE) == 0);
+    EXPECT(WAIT_FOR(probe(s, "k", &err) == 0, 2 * PATIENCE_MS));
+    hf_close(s);
+    five_end(&f);
+}
+
 static void strict_closes_the_hole(void)
 {
     five f = five_begin("strict=yes&max_lease_ms=3000");
@@ -417,6 +432,7 @@ static const test_case cases[] = {
     TEST(servers_that_forget),
     TEST(one_that_is_open),
     TEST(the_hole_of_those_who_come_back_at_once),
+    TEST(young_servers_are_no_rival),
     TEST(strict_closes_the_hole),
     TEST(answers_get_lost),
     TEST(votes_never_arrive),

@@ -236,8 +236,10 @@ static void note_vote(redlock_call *call, size_t place, vote v)
     if (round->raise[place] && v.number > round->raise[place])
         v.number = round->raise[place];
     if (round->verbs[place] == 'J' && v.code == VOTE_MINE &&
-        is_too_young(call, round->store->settled))
-        v.code = VOTE_OTHER;
+        is_too_young(call, round->store->settled)) {
+        v.code = VOTE_YOUNG;
+        v.left_ms = -2;
+    }
     pass_over(call, place, &v);
     round->votes[call->node * round->places + place] = v;
 }
@@ -250,6 +252,8 @@ static bool hear_number(redlock_call *call, int64_t number)
     vote v = {.heard = true, .code = VOTE_MINE, .left_ms = -2};
 
     call->said = number;
+    if (round->places == 0) /* nobody asks for whom it was done */
+        return number > 0;
     if (round->places != 1 || number <= 0 || (!join && round->verbs[0] != 'D'))
         return false;
     if (join)

@@ -27,6 +27,7 @@ static void count_other(vote_tally *tally, const vote *v)
 {
     tally->dead += v->code == VOTE_DEAD;
     tally->alien += v->code == VOTE_ALIEN;
+    tally->young += v->code == VOTE_YOUNG;
     if (v->left_ms >= 0 && (tally->left_ms < 0 || v->left_ms < tally->left_ms))
         tally->left_ms = v->left_ms;
     else if (v->left_ms == -1 && tally->left_ms == -2)

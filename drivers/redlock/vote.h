@@ -15,8 +15,11 @@ enum { VOTE_NODES_MAX = 9 };
 typedef enum vote_code {                 /* as the script answers it */
                          VOTE_OTHER = 0, /* not mine */
                          VOTE_MINE,
-                         VOTE_DEAD, /* a tomb: I have left */
-                         VOTE_ALIEN /* no lock of this layout */
+                         VOTE_DEAD,  /* a tomb: I have left */
+                         VOTE_ALIEN, /* no lock of this layout */
+                         /* Not the script's: mine, by a server that was
+                          * started too short a time ago to count. */
+                         VOTE_YOUNG
 } vote_code;
 
 typedef struct vote {
@@ -34,7 +37,7 @@ typedef enum vote_verdict {
 
 typedef struct vote_tally {
     vote_verdict verdict;
-    unsigned heard, mine, dead, alien;
+    unsigned heard, mine, dead, alien, young;
     int64_t left_ms; /* YES: a majority has it at least so long; else what is
                         left of the others, at the least; -1: for ever,
                         -2: nobody has it */

@@ -13,11 +13,10 @@
  * one who read later has read every row that the other has locked.
  *
  * Where a code can be locked directly a lock is one round trip, of a statement
- * that is prepared once.  PostgreSQL locks no row that does not match, and takes
- * BEGIN and SELECT together.
- * MariaDB does so if the code is unique by itself; its connection has no
- * autocommit, and the SELECT itself answers whether that is so, since with it
- * nothing would be held. */
+ * that is prepared once.  PostgreSQL locks no row that does not match, and
+ * takes BEGIN and SELECT together.  MariaDB does so if the code is unique by
+ * itself; its connection has no autocommit, and the SELECT itself answers
+ * whether that is so, since with it nothing would be held. */
 #include "format_held.h"
 
 #include <stdio.h>

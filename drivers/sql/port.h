@@ -7,8 +7,8 @@
  *
  * There is no transaction of more than one statement anywhere, but for a format
  * whose locks are just that (rowlock): each statement is committed by itself
- * (autocommit), so that a client which stops at any point holds no row, and none
- * can be half done. */
+ * (autocommit), so that a client which stops at any point holds no row, and
+ * none can be half done. */
 #ifndef HF_DRIVERS_SQL_PORT_H
 #define HF_DRIVERS_SQL_PORT_H
 
