@@ -178,13 +178,6 @@ static int judge_node(void *ctx, const redis_met *met, hf_error *err)
     return 0;
 }
 
-static bool begins(const resp *error, const char *word)
-{
-    size_t len = strlen(word);
-
-    return error->len >= len && memcmp(error->text, word, len) == 0;
-}
-
 /* All of these are said before a script begins, or by its first command. */
 static redis_stray judge_error(void *ctx, const resp *error)
 {
@@ -192,7 +185,7 @@ static redis_stray judge_error(void *ctx, const resp *error)
                                        "LOADING"};
     redis_cluster *cluster = ctx;
     redis_found to = {.port = 0};
-    bool moved = begins(error, "MOVED "), ask = begins(error, "ASK ");
+    bool moved = resp_begins(error, "MOVED "), ask = resp_begins(error, "ASK ");
 
     if (moved || ask)
         redis_read_moved(error, &to);
@@ -204,7 +197,7 @@ static redis_stray judge_error(void *ctx, const resp *error)
     }
     if (moved)
         return REDIS_STRAY_AWAY;
-    if (ask || begins(error, "TRYAGAIN")) {
+    if (ask || resp_begins(error, "TRYAGAIN")) {
         pthread_mutex_lock(&cluster->mu);
         cluster->refused = hfd_now();
         if (ask) /* TRYAGAIN does not say who takes it */
@@ -213,7 +206,7 @@ static redis_stray judge_error(void *ctx, const resp *error)
         return REDIS_STRAY_PAUSE;
     }
     for (size_t i = 0; i < sizeof away / sizeof *away; i++) {
-        if (begins(error, away[i]))
+        if (resp_begins(error, away[i]))
             return REDIS_STRAY_AWAY;
     }
     return REDIS_STRAY_NOT;

@@ -260,6 +260,8 @@ bool format_parse_owner(const format_kind *kind, const char *text, size_t len,
                         hf_id *ret, bool *ret_kept);
 size_t format_tomb(const hf_id *rid, char ret[FORMAT_OWNER_MAX]);
 int64_t format_ms(hf_nsec span); /* at least 1 */
+/* For how long a place is asked for. */
+int64_t format_lease_ms(const hf_op *op, const hf_place *place);
 /* Begin to be told of releases of this key; and end it. */
 int format_listen(hf_store *store, const char *key, size_t len);
 void format_unlisten(hf_store *store, const char *key, size_t len);

@@ -94,6 +94,11 @@ int64_t format_ms(hf_nsec span)
     return span >= HF_MS(1) ? span / HF_MS(1) : 1;
 }
 
+int64_t format_lease_ms(const hf_op *op, const hf_place *place)
+{
+    return format_ms(place->lease > 0 ? place->lease : op->ttl);
+}
+
 /* ---- Calls -------------------------------------------------------------- */
 
 void format_put(const format_data *data, const redis_call *call, hf__buf *out,

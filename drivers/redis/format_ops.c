@@ -41,7 +41,7 @@ static int64_t time_of(const hf_op *op, const hf_place *place)
 {
     if (op->kind == HF_OP_LEAVE)
         return op->keep > 0 ? format_ms(op->keep) : 0;
-    return format_ms(place->lease > 0 ? place->lease : op->ttl);
+    return format_lease_ms(op, place);
 }
 
 void format_encode(redis_call *call, hf__buf *out, const redis_server *server)

@@ -268,3 +268,10 @@ int64_t resp_int(const resp *reply, int64_t otherwise)
         return number;
     return otherwise;
 }
+
+bool resp_begins(const resp *reply, const char *word)
+{
+    size_t len = strlen(word);
+
+    return reply->len >= len && memcmp(reply->text, word, len) == 0;
+}

@@ -64,5 +64,6 @@ resp resp_item(const resp *array, size_t i);
 bool resp_is(const resp *reply, const char *text); /* status or string */
 /* An integer, or a string of decimal digits; else `otherwise`. */
 int64_t resp_int(const resp *reply, int64_t otherwise);
+bool resp_begins(const resp *reply, const char *word); /* its text */
 
 #endif

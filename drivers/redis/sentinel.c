@@ -76,7 +76,7 @@ static int refused(const sentinels *of, size_t which, const resp *reply,
 
     redis_error_of(reply, &said, &cut);
     /* Only a sentinel knows the command. */
-    if (reply->len >= 11 && memcmp(reply->text, "ERR unknown", 11) == 0)
+    if (resp_begins(reply, "ERR unknown"))
         return hfd_error(err, HF_EURL, "redis", 0,
                          "%s:%u is not a Sentinel: redis+sentinel: lists "
                          "sentinels, and the primary's name behind them",
@@ -219,13 +219,6 @@ static int judge_primary(void *ctx, const redis_met *met, hf_error *err)
     return 0;
 }
 
-static bool begins(const resp *error, const char *word)
-{
-    size_t len = strlen(word);
-
-    return error->len > len && memcmp(error->text, word, len) == 0;
-}
-
 /* A primary that has no replicas may have been replaced, or they are gone: it
  * is asked about now and then, not by each call for as long as that lasts. */
 static redis_stray judge_lonely(sentinels *of)
@@ -245,10 +238,10 @@ static redis_stray judge_error(void *ctx, const resp *error)
 {
     static const char *const away[] = {"READONLY", "MASTERDOWN", "LOADING"};
 
-    if (begins(error, "NOREPLICAS"))
+    if (resp_begins(error, "NOREPLICAS"))
         return judge_lonely(ctx);
     for (size_t i = 0; i < sizeof away / sizeof *away; i++) {
-        if (begins(error, away[i]))
+        if (resp_begins(error, away[i]))
             return REDIS_STRAY_AWAY;
     }
     return REDIS_STRAY_NOT;

@@ -386,7 +386,7 @@ void redis_op_send(hf_store *base, hf_op *op,
         round->rids[i] = &all[i]->rid;
     }
     if (n == 1)
-        round->asked_ms = judge_lease_ms(op, all[0]);
+        round->asked_ms = format_lease_ms(op, all[0]);
     if (op->kind == HF_OP_LEAVE && n > 0)
         judge_prepare_leave(round);
     own->base.under_way = true;

@@ -11,11 +11,6 @@
  * thread that is paused here finds less, never more. */
 #include "judge.h"
 
-int64_t judge_lease_ms(const hf_op *op, const hf_place *place)
-{
-    return format_ms(place->lease > 0 ? place->lease : op->ttl);
-}
-
 /* The algorithm's allowance for clocks that do not run alike. */
 static int64_t less_drift(int64_t left_ms, int64_t lease_ms)
 {
@@ -52,7 +47,7 @@ bool judge_vote(const redlock_round *round, const vote_tally *tally,
                 const hf_place *place, format_answer *ret)
 {
     hf_nsec spent = hfd_now() - redis_op_of(round->op)->call.sent;
-    int64_t lease_ms = judge_lease_ms(round->op, place);
+    int64_t lease_ms = format_lease_ms(round->op, place);
     size_t nodes = round->store->count;
 
     ret->left_ms = tally->left_ms;
@@ -78,7 +73,7 @@ bool judge_vote(const redlock_round *round, const vote_tally *tally,
 bool judge_other(redlock_round *round, const vote_tally *tally,
                  const hf_place *place, format_answer *ret)
 {
-    int64_t lease_ms = judge_lease_ms(round->op, place);
+    int64_t lease_ms = format_lease_ms(round->op, place);
 
     ret->code = FORMAT_BUSY;
     ret->left_ms = tally->left_ms;

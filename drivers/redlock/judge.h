@@ -4,8 +4,6 @@
 
 #include "redlock.h"
 
-/* For how long a vote for this place was asked. */
-int64_t judge_lease_ms(const hf_op *op, const hf_place *place);
 /* The answer about a vote; true: it must be taken back. */
 bool judge_vote(const redlock_round *round, const vote_tally *tally,
                 const hf_place *place, format_answer *ret);

@@ -335,7 +335,8 @@ static int rowlock_open(hf_store *store, const hf_url *url, sql_conn *conn,
     }
     if (code == 0) {
         held->rule = find_rule(held, conn, hfd_now() + HF_MS(5000));
-        make_text(held);
+        if (held->rule != BY_STEPS)
+            make_text(held);
         code = sql_watch_start(held, err);
     }
     if (code)
